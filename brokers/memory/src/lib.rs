@@ -1,0 +1,1 @@
+//! An in-memory destination of Postrider, for tests and demos.

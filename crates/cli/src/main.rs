@@ -1,0 +1,3 @@
+//! The binary `postrider`: configuration and wiring only.
+
+fn main() {}

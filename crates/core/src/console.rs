@@ -1,0 +1,235 @@
+//! What operators need of a database.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::{BoxFuture, DestinationName, Event, EventId, Seq, StoreError, Timestamp};
+
+/// What people see of an event. Derived from where it is, never stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// Queued.
+    Pending,
+    /// Parked after a failure; tried again by itself.
+    Retrying,
+    /// Parked behind another event of its key.
+    Waiting,
+    /// Parked because its destination is down or paused.
+    Held,
+    /// Parked until its time.
+    Scheduled,
+    /// Needs a person.
+    DeadLetter,
+    /// Sent.
+    Published,
+}
+
+impl Status {
+    /// The word of the `outbox_events` view.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Pending => "PENDING",
+            Status::Retrying => "RETRYING",
+            Status::Waiting => "WAITING",
+            Status::Held => "HELD",
+            Status::Scheduled => "SCHEDULED",
+            Status::DeadLetter => "DEAD_LETTER",
+            Status::Published => "PUBLISHED",
+        }
+    }
+
+    /// The status of a word of the view, in either case.
+    pub fn parse(word: &str) -> Option<Status> {
+        use Status::{DeadLetter, Held, Pending, Published, Retrying, Scheduled, Waiting};
+        let all = [Pending, Retrying, Waiting, Held, Scheduled, DeadLetter, Published];
+        all.into_iter().find(|status| {
+            status.as_str().eq_ignore_ascii_case(word)
+                || (*status == DeadLetter && word.eq_ignore_ascii_case("dead"))
+        })
+    }
+}
+
+/// The state of an outbox in numbers. `published` survives cleanup; no number is found by scanning a table of history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Events in `outbox`.
+    pub queued: u64,
+    /// Parked rows that move by themselves, by status word.
+    pub parked: BTreeMap<&'static str, u64>,
+    /// Parked rows that need a person.
+    pub dead: u64,
+    /// Events ever published, counted once per destination.
+    pub published: u64,
+    /// Events settled as duplicates of level 1.
+    pub duplicates: u64,
+    /// The age of the oldest event that is queued, or parked and not dead and not scheduled.
+    pub oldest: Option<Duration>,
+}
+
+/// Which events a listing or a verb is about. Every part that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Their status is one of these; empty: any.
+    pub status: Vec<Status>,
+    /// Their id.
+    pub event_id: Option<EventId>,
+    /// Their type.
+    pub event_type: Option<String>,
+    /// What order is kept by, as the producer gave it or `type/id` of the aggregate.
+    pub key: Option<String>,
+    /// The destination they are parked for or were sent to.
+    pub destination: Option<DestinationName>,
+    /// The kind of their last error, as stored.
+    pub error_kind: Option<String>,
+    /// At least this old.
+    pub older_than: Option<Duration>,
+}
+
+/// Where to go on with a listing or a bulk verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub String);
+
+/// Where one event stands with one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The destination; none: queued, or parked without one.
+    pub destination: Option<DestinationName>,
+    /// Where it stands.
+    pub status: Status,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// The kind of the last error.
+    pub error_kind: Option<String>,
+    /// The text of the last error.
+    pub error: Option<String>,
+    /// When it failed first and last.
+    pub failed: Option<(Timestamp, Timestamp)>,
+    /// When it is tried again.
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was published.
+    pub published_at: Option<Timestamp>,
+    /// The destination's receipt.
+    pub receipt: Option<String>,
+}
+
+/// One event with everything that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Its place.
+    pub seq: Seq,
+    /// The event as stored, or why the row is not one.
+    pub event: Result<Event, String>,
+    /// Its id, also when the row is bad.
+    pub event_id: EventId,
+    /// Its type, also when the row is bad.
+    pub event_type: String,
+    /// What it keeps order by.
+    pub key: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Where it stands, one entry a destination; the worst first.
+    pub routes: Vec<Route>,
+}
+
+impl EventRecord {
+    /// The worst of its states: what a one-line listing shows.
+    pub fn status(&self) -> Status {
+        self.routes.first().map_or(Status::Pending, |route| route.status)
+    }
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The events, oldest first.
+    pub events: Vec<EventRecord>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<Cursor>,
+}
+
+/// Failures that look alike: what an operator looks at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The destination; none for events without a route.
+    pub destination: Option<DestinationName>,
+    /// The kind of error.
+    pub error_kind: String,
+    /// The text of one of them.
+    pub example: String,
+    /// How many rows.
+    pub count: u64,
+    /// When the first and the last of them failed.
+    pub seen: (Timestamp, Timestamp),
+}
+
+/// What to do with parked rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Send again: dead and refused rows. One that stands behind another of its key waits for it.
+    Redrive,
+    /// Throw away, for this reason; the row moves into the history as discarded.
+    Discard(String),
+}
+
+/// One step of a bulk verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// What to do.
+    pub verb: Verb,
+    /// With which rows.
+    pub filter: Filter,
+    /// Only count.
+    pub dry_run: bool,
+    /// Who asks, for the audit.
+    pub actor: String,
+    /// At most this many rows in this step.
+    pub limit: u32,
+    /// Where the last step ended.
+    pub from: Option<Cursor>,
+}
+
+/// What one step of a bulk verb did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Rows changed, or that would be.
+    pub touched: u64,
+    /// Rows that matched but are in a state the verb does not work on, with that state.
+    pub refused: Vec<(EventId, Status)>,
+    /// Where to go on; none when done.
+    pub next: Option<Cursor>,
+}
+
+/// An outbox as operators see it. Every call works beside running relays and blocks none of them.
+pub trait Console: Send + Sync {
+    /// The state in numbers.
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>>;
+
+    /// Events that match, oldest first.
+    fn list(
+        &self,
+        filter: Filter,
+        limit: u32,
+        from: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<Listing, StoreError>>;
+
+    /// One event with its payload; every record that has the id (a reused id has several).
+    fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>>;
+
+    /// Failures by destination and kind, the most frequent first.
+    fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>>;
+
+    /// One step of a bulk verb; each step is one transaction, and the cursor makes it resumable.
+    fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>>;
+
+    /// Pauses or resumes a destination, or the whole outbox when none is named.
+    fn pause(
+        &self,
+        destination: Option<DestinationName>,
+        paused: bool,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Removes history older than `older_than`, at most `limit` rows in one transaction; answers how many.
+    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;
+}

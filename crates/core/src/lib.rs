@@ -1,0 +1,69 @@
+//! The words, the traits with their contracts, errors, envelopes and routes of Postrider.
+//!
+//! This crate does no I/O and knows no runtime. Stores implement [`Store`], [`Console`] and [`Schema`];
+//! brokers implement [`Sink`] and [`Source`]; the relay's engine speaks only in the types of this crate.
+//!
+//! ```
+//! use postrider_core::Event;
+//!
+//! let event = Event::builder("OrderPlaced")
+//!     .aggregate("ORDER", "42")
+//!     .json(r#"{"total": 1250}"#)
+//!     .header("correlation-id", "req-7")
+//!     .build()?;
+//! assert_eq!(event.order_key().as_str(), "ORDER\u{1f}42");
+//! # Ok::<(), postrider_core::InvalidEvent>(())
+//! ```
+
+mod answer;
+mod console;
+#[doc(hidden)]
+pub mod crash;
+mod destination;
+mod doorbell;
+mod envelope;
+mod event;
+mod lease;
+mod message;
+mod name;
+mod payload;
+mod retry;
+mod route;
+mod row;
+mod schema;
+mod secret;
+mod settle;
+mod sink;
+mod source;
+mod store;
+mod template;
+mod text;
+mod typed;
+mod validate;
+
+pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
+pub use console::{
+    Act, Chunk, Console, Cursor, EventRecord, Filter, Group, Listing, Route as RecordedRoute, Stats, Status,
+    Verb,
+};
+pub use destination::{DeadLetter, Destination, DestinationId, Limits};
+pub use doorbell::{Doorbell, Ring};
+pub use envelope::{Envelope, encode};
+pub use event::{Event, EventBuilder, Timestamp};
+pub use lease::{Controls, Heartbeat, Lease, RelayId, Standing, Suspect, Token};
+pub use message::{Address, AddressField, Message, header};
+pub use name::{DestinationName, EventId, OrderKey};
+pub use payload::Payload;
+pub use retry::RetryPolicy;
+pub use route::{Condition, Delivery, Route, Routed, Router, RouterBuilder, RouterError};
+pub use row::{Blocked, Lane, Page, ParkedRange, ParkedRow, QueuedRow, Range, Read, SentBefore, Seq, Shard};
+pub use schema::{Migration, Schema, SchemaStatus};
+pub use secret::{Secret, redact_url};
+pub use settle::{Leaves, Park, Settle, SettleParked, SettleQueued, Settled, Then};
+pub use sink::{Capabilities, Sink};
+pub use source::{Incoming, Source, SourceError, Verdict};
+pub use store::{BoxFuture, Store, StoreError, StoreErrorKind};
+pub use template::{Template, TemplateError};
+pub use text::{MAX_ERROR_TEXT, inert};
+pub use typed::DomainEvent;
+pub use validate::{InvalidEvent, limits};

@@ -1,0 +1,44 @@
+//! The tables of an outbox: made, checked, printed and removed.
+
+use crate::{BoxFuture, StoreError};
+
+/// One step of the schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number, from 1 upwards without gaps.
+    pub version: u32,
+    /// A few words.
+    pub name: &'static str,
+    /// The statements that make it, with identifiers already quoted.
+    pub up: String,
+    /// The statements that undo it.
+    pub down: String,
+}
+
+/// How a database stands to this version of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaStatus {
+    /// What is installed; zero when nothing is.
+    pub installed: u32,
+    /// What this program needs.
+    pub wanted: u32,
+    /// Rows that a `down` would throw away.
+    pub queued: u64,
+    /// Rows that a `down` would throw away.
+    pub parked: u64,
+}
+
+/// The tables of an outbox.
+pub trait Schema: Send + Sync {
+    /// Every step, for printing.
+    fn migrations(&self) -> Vec<Migration>;
+
+    /// Where the database stands.
+    fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>>;
+
+    /// Makes what is missing; answers the steps taken. Safe to call from several processes at once.
+    fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>>;
+
+    /// Removes everything. Refused while queued or parked rows exist, with their count: they would be lost.
+    fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>>;
+}

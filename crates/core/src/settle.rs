@@ -1,0 +1,133 @@
+//! The one write that says what became of a batch.
+
+use std::time::Duration;
+
+use crate::{DestinationName, EventId, Failure, OrderKey, Receipt, Seq, Shard, Token};
+
+/// What became of a batch. Written in one transaction, fenced by the shard tokens; may be sent twice.
+#[derive(Clone, Debug, Default)]
+pub struct Settle {
+    /// The token of every shard named below.
+    pub fence: Vec<(Shard, Token)>,
+    /// Rows of `outbox`.
+    pub queued: Vec<SettleQueued>,
+    /// Rows of `outbox_parked`.
+    pub parked: Vec<SettleParked>,
+}
+
+/// What became of a queued row.
+#[derive(Clone, Debug)]
+pub struct SettleQueued {
+    /// Its shard, for the fence.
+    pub shard: Shard,
+    /// Its place; together with the id it names the row, so that a repeated settle never meets another event.
+    pub seq: Seq,
+    /// Its id.
+    pub event_id: EventId,
+    /// The key to park it under, where it is parked.
+    pub key: OrderKey,
+    /// What became of it.
+    pub leaves: Leaves,
+}
+
+/// How a row leaves `outbox`.
+#[derive(Clone, Debug)]
+pub enum Leaves {
+    /// Every destination is decided: published there, or parked for it.
+    Decided {
+        /// Goes into the history, one row a destination.
+        sent: Vec<(DestinationName, Receipt)>,
+        /// Goes into `outbox_parked`, one row each.
+        parked: Vec<Park>,
+    },
+    /// Its id and content were published to every destination before.
+    Duplicate,
+    /// A route drops it on purpose.
+    Dropped,
+}
+
+/// What became of a parked row.
+#[derive(Clone, Debug)]
+pub struct SettleParked {
+    /// Its shard, for the fence.
+    pub shard: Shard,
+    /// Its place.
+    pub seq: Seq,
+    /// The destination of the row.
+    pub destination: Option<DestinationName>,
+    /// The version that was read.
+    pub version: u64,
+    /// What became of it.
+    pub then: Then,
+}
+
+/// How a parked row goes on.
+#[derive(Clone, Debug)]
+pub enum Then {
+    /// Published: it moves into the history, whatever its version is by now.
+    Sent(Receipt),
+    /// Its id and content were published to this destination before.
+    Duplicate,
+    /// It stays, changed; only if the version is the one named.
+    Again(Park),
+    /// It is routed anew: replaced by these, one a destination; only if the version is the one named.
+    Split(Vec<Park>),
+}
+
+/// How a row stands in `outbox_parked`. All counts are absolute, so that writing them twice changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Park {
+    /// The destination it is owed to; none when it could not be routed.
+    pub destination: Option<DestinationName>,
+    /// Needs a person.
+    pub dead: bool,
+    /// When to try again, from the database's now.
+    pub next_attempt_in: Duration,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// Whether an attempt may have reached the destination.
+    pub maybe_sent: bool,
+    /// The last failure; none for a row that only waits, is held or is scheduled.
+    pub failure: Option<Failure>,
+}
+
+impl Park {
+    /// Parked without fault: behind another row of its key, held by a closed destination, or handed over.
+    pub fn waiting(destination: DestinationName, maybe_sent: bool) -> Park {
+        Park {
+            destination: Some(destination),
+            dead: false,
+            next_attempt_in: Duration::ZERO,
+            attempts: 0,
+            failures: 0,
+            maybe_sent,
+            failure: None,
+        }
+    }
+
+    /// Dead at once: it can never be sent as it is.
+    pub fn dead(destination: Option<DestinationName>, failure: Failure) -> Park {
+        Park {
+            destination,
+            dead: true,
+            next_attempt_in: Duration::ZERO,
+            attempts: 0,
+            failures: 1,
+            maybe_sent: false,
+            failure: Some(failure),
+        }
+    }
+}
+
+/// What a settle did with one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Written.
+    Done,
+    /// The row is not there any more, or has another version: an operator or an earlier copy of this settle was first.
+    Gone,
+    /// The shard has another owner: nothing was written for it.
+    Fenced,
+}

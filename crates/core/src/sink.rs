@@ -1,0 +1,57 @@
+//! The publishing side of a broker.
+
+use std::sync::Arc;
+
+use crate::{AddressField, Answer, BoxFuture, Message};
+
+/// What a sink can do, as data: it chooses the conformance tests that apply and feeds the README's matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Within one batch, after a message has failed, no later message of the same key is confirmed. The engine then
+    /// hands several events of one key over at once; without it, one at a time.
+    pub ordered_batches: bool,
+    /// The largest message it takes, headers included, where that is known before publishing.
+    pub max_message_bytes: Option<usize>,
+    /// How many publish calls it works on at a time; more are not started.
+    pub concurrent_batches: usize,
+    /// Whether confirmed means that the message survives a crash of the destination.
+    pub durable: bool,
+    /// The parts of an address that a route may or must give.
+    pub address: &'static [AddressField],
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            ordered_batches: false,
+            max_message_bytes: None,
+            concurrent_batches: 4,
+            durable: true,
+            address: &[],
+        }
+    }
+}
+
+/// Where messages go.
+///
+/// **Concurrency.** `publish` may be called again while earlier calls are under way, up to `concurrent_batches`. Two
+/// calls under way never hold messages of the same key, so their order to each other does not matter.
+///
+/// **Confirmed** means that the destination has the message as durably as its settings allow and will not drop it by
+/// itself. A message that reached nobody (no queue bound, no such topic) is never confirmed.
+///
+/// **Failures.** A failure names a kind, and whether the message may have been sent all the same. A sink does not
+/// retry, does not sleep and does not decide what a failure means: the engine does.
+///
+/// **Cancelling.** Dropping the future abandons what has not left yet. Messages that had left may still arrive.
+pub trait Sink: Send + Sync {
+    /// What it can do. Constant over the life of the sink.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Publishes a batch and answers for every message, in the batch's order. An empty batch answers nothing and
+    /// touches nothing.
+    fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>>;
+
+    /// Flushes and disconnects. Safe to call twice; a publish after it fails as unavailable.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

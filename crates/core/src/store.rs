@@ -1,0 +1,150 @@
+//! What the engine needs of a database.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::{Doorbell, Heartbeat, Page, Read, Settle, Settled, Standing};
+
+/// A boxed future. The boundary is per batch, so one allocation a call costs nothing that can be measured.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An outbox as the relay sees it.
+///
+/// **Calls.** The engine has at most one read, one settle and one heartbeat under way per outbox, and may have one of
+/// each at a time. Dropping a future abandons the call; whatever the database had already taken may still happen, and
+/// the engine counts on that: every call may be repeated.
+///
+/// **Time.** Every duration that crosses this trait is relative to the database's clock at the moment of the call.
+/// Implementations never look at their own.
+///
+/// **Errors.** An error says nothing about whether a write happened.
+pub trait Store: Send + Sync {
+    /// Registers or renews the relay, releases and claims shards, and answers with everything the relay owns.
+    ///
+    /// A shard may be claimed when nobody owns it or its owner's row has expired by the database's clock. Every
+    /// change of owner raises the token. No more than the fair share is claimed: shards divided by live relays,
+    /// rounded up. Taking over from an expired owner counts as unclean: `unclean` grows by one and `maybe_sent` is
+    /// the expired relay's window; a release resets both.
+    fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>>;
+
+    /// Reads queued rows above the floors and parked rows that are due, all in one snapshot.
+    ///
+    /// A parked row is due when it is the head (lowest `seq`) of its key, lane and destination, counting rows without
+    /// a destination as heads of every destination of their key, is not dead, its next attempt has come, and its
+    /// destination is not named in `not_for`. Dead rows of a destination in `skip_dead` are passed over. Rows without
+    /// a destination are due by the same rule among themselves.
+    ///
+    /// A row that cannot be read as an event is returned with the reason in place of the event, never left out.
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<Page, StoreError>>;
+
+    /// Writes what became of a batch in one transaction; answers one [`Settled`] per entry, queued entries first.
+    ///
+    /// For a shard whose token is not the one named, nothing is written. A queued row is matched by `seq` and
+    /// `event_id`, a parked one by `seq`, `destination` and `version` (`Sent` and `Duplicate` ignore the version). The
+    /// parked rows of a queued entry are inserted only if this very settle removed it from `outbox`. A settle decides
+    /// nothing about other rows. Writing anything for a shard resets its `unclean` count and its suspect.
+    fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>>;
+
+    /// How the store wakes a sleeping relay; none when it can only be polled.
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        None
+    }
+}
+
+/// What kind of trouble a database is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// It cannot be reached, or the connection was lost.
+    Unreachable,
+    /// It is there but asks to come back later: busy, locked, deadlocked, serialisation failure.
+    Busy,
+    /// No space is left.
+    Full,
+    /// It may not be written.
+    ReadOnly,
+    /// The tables are missing or of another version.
+    Schema,
+    /// The credentials do not allow this.
+    Denied,
+    /// The file or the data is damaged.
+    Corrupt,
+    /// Anything else.
+    Other,
+}
+
+impl StoreErrorKind {
+    /// The word used in logs, metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StoreErrorKind::Unreachable => "unreachable",
+            StoreErrorKind::Busy => "busy",
+            StoreErrorKind::Full => "full",
+            StoreErrorKind::ReadOnly => "read_only",
+            StoreErrorKind::Schema => "schema",
+            StoreErrorKind::Denied => "denied",
+            StoreErrorKind::Corrupt => "corrupt",
+            StoreErrorKind::Other => "other",
+        }
+    }
+
+    /// What the operator should do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            StoreErrorKind::Unreachable => "check that the database is running and that its address is right",
+            StoreErrorKind::Busy => {
+                "nothing to do: the call is repeated; if it lasts, look for a long transaction"
+            }
+            StoreErrorKind::Full => "free disk space on the database's volume; publishing goes on by itself",
+            StoreErrorKind::ReadOnly => "give the relay write access: it must record what was published",
+            StoreErrorKind::Schema => "run `postrider migrate up`",
+            StoreErrorKind::Denied => "check the user, the password and the grants of the relay's role",
+            StoreErrorKind::Corrupt => "stop writing and restore the database from a backup",
+            StoreErrorKind::Other => "read the cause below",
+        }
+    }
+}
+
+/// A call on the database failed. Whether it took effect is not known.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    text: Box<str>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error of a kind, with a sentence that says what was being done.
+    pub fn new(kind: StoreErrorKind, text: impl Into<Box<str>>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+            source: None,
+        }
+    }
+
+    /// The same, with the driver's error attached.
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

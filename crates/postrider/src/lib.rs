@@ -1,0 +1,1 @@
+//! The transactional outbox: the library that services depend on.

@@ -1,0 +1,1 @@
+//! The relay of Postrider: a pure engine and the driver that runs it.

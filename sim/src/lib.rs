@@ -1,0 +1,1 @@
+//! The seeded simulator that the engine is proven by.

@@ -1,0 +1,1 @@
+//! Conformance suites, fault wrappers and the ledger checker of Postrider.

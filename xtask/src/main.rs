@@ -1,0 +1,3 @@
+//! Set-up, tests, simulator and scenarios of the Postrider workspace.
+
+fn main() {}
