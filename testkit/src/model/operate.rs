@@ -1,0 +1,133 @@
+//! What operators do beside running relays.
+
+use std::time::Duration;
+
+use postrider_core::{DestinationName, Limits, Seq, Status};
+
+use super::{Fate, Model, Parked, Record};
+
+impl Model {
+    /// Sends parked rows again: of those that match, the dead and the refused. One that stands behind another of its key
+    /// waits for it, because reads decide that. Answers the rows touched.
+    pub fn redrive(&mut self, now: Duration, mut matches: impl FnMut(&Parked) -> bool) -> Vec<Seq> {
+        let mut touched = Vec::new();
+        for parked in self.parked.values_mut() {
+            if can_redrive(parked) && matches(parked) {
+                parked.version += 1;
+                parked.dead = false;
+                parked.next_attempt = now;
+                // A person has decided: the row gets all its attempts again. Its failure stays for people to read.
+                parked.attempts = 0;
+                parked.failures = 0;
+                parked.redriven = true;
+                touched.push(parked.row.seq);
+            }
+        }
+        touched
+    }
+
+    /// Throws parked rows away; they move into the history as discarded. Answers the rows touched.
+    pub fn discard(
+        &mut self,
+        now: Duration,
+        reason: &str,
+        mut matches: impl FnMut(&Parked) -> bool,
+    ) -> Vec<Seq> {
+        let places: Vec<_> = self
+            .parked
+            .iter()
+            .filter(|(_, parked)| matches(parked))
+            .map(|(place, _)| place.clone())
+            .collect();
+        for place in &places {
+            let parked = self.unpark(place);
+            self.counters.discarded += 1;
+            self.record(Record {
+                row: parked.row,
+                destination: parked.destination,
+                fate: Fate::Discarded(reason.to_owned()),
+                at: now,
+            });
+        }
+        places.into_iter().map(|(seq, _)| seq).collect()
+    }
+
+    /// Pauses or resumes a destination, or everything.
+    pub fn pause(&mut self, destination: Option<&DestinationName>, paused: bool) {
+        let Some(destination) = destination else {
+            self.controls.paused = paused;
+            return;
+        };
+        let names = &mut self.controls.paused_destinations;
+        names.retain(|name| name != destination);
+        if paused {
+            names.push(destination.clone());
+            names.sort();
+        }
+    }
+
+    /// Changes the limits of a destination; none: as configured.
+    pub fn limit(&mut self, destination: DestinationName, limits: Option<Limits>) {
+        match limits {
+            Some(limits) => self.controls.limits.insert(destination, limits),
+            None => self.controls.limits.remove(&destination),
+        };
+    }
+
+    /// Removes history older than `older_than`, the oldest first, at most `limit` rows; answers how many.
+    pub fn purge(&mut self, now: Duration, older_than: Duration, limit: usize) -> u64 {
+        let old: Vec<u64> = self
+            .history
+            .iter()
+            .filter(|(_, record)| now.saturating_sub(record.at) > older_than)
+            .map(|(n, _)| *n)
+            .take(limit)
+            .collect();
+        for n in &old {
+            if let Some(record) = self.history.remove(n)
+                && let Some(known) = self.history_by_id.get_mut(record.row.event_id())
+            {
+                known.remove(n);
+                if known.is_empty() {
+                    self.history_by_id.remove(record.row.event_id());
+                }
+            }
+        }
+        old.len() as u64
+    }
+
+    /// What people see of a parked row. A row that failed is shown as such wherever it stands; of the others, those behind
+    /// another wait, those with a time ahead are scheduled, and the rest is held by its destination.
+    pub fn status_of(&self, now: Duration, parked: &Parked) -> Status {
+        if parked.dead {
+            return Status::DeadLetter;
+        }
+        if parked.failure.is_some() {
+            return Status::Retrying;
+        }
+        if self.stands_behind(parked) {
+            return Status::Waiting;
+        }
+        if parked.next_attempt > now {
+            return Status::Scheduled;
+        }
+        Status::Held
+    }
+
+    fn stands_behind(&self, parked: &Parked) -> bool {
+        let Some(line) = self.line_of(&parked.row) else {
+            return false;
+        };
+        let earlier = |destination: &Option<DestinationName>| {
+            line.get(destination)
+                .and_then(|seqs| seqs.first())
+                .is_some_and(|first| *first < parked.row.seq)
+        };
+        earlier(&parked.destination) || earlier(&None)
+    }
+}
+
+/// Dead and refused rows are sent again; a row that only waits has nothing to be sent again for.
+pub(super) fn can_redrive(parked: &Parked) -> bool {
+    parked.dead || parked.failure.is_some()
+}

@@ -1,0 +1,299 @@
+//! Reading: queued rows above the floors and parked rows that are due, in one snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::time::Duration;
+
+use postrider_core::{
+    Blocked, DestinationName, Lane, OrderKey, Page, ParkedRange, ParkedRow, QueuedRow, Range, Read,
+    SentBefore, Seq, Shard,
+};
+
+use super::{Model, Parked, Row, rows};
+
+type Line = BTreeMap<Option<DestinationName>, BTreeSet<Seq>>;
+
+impl Model {
+    /// Reads in one snapshot; see `Store::read`.
+    pub fn read(&self, now: Duration, read: &Read) -> Page {
+        let mut budget = Budget {
+            left: read.max_bytes,
+            empty: true,
+        };
+        let mut page = Page {
+            horizon: self.horizon(),
+            ..Page::default()
+        };
+        // Parked rows come first: what is returned is busy at the next read, so they cannot starve the queue, whereas a
+        // steady backlog would starve them.
+        self.read_parked(now, read, &mut budget, &mut page);
+        self.read_queued(now, read, &mut budget, &mut page);
+        page
+    }
+
+    fn read_parked(&self, now: Duration, read: &Read, budget: &mut Budget, page: &mut Page) {
+        let mut heads = Vec::new();
+        let mut next: Option<Duration> = None;
+        for head in self.heads(&read.parked, &read.skip_dead) {
+            if head.dead {
+                continue;
+            }
+            if head.next_attempt <= now {
+                heads.push(head);
+            } else {
+                let wait = head.next_attempt - now;
+                next = Some(next.map_or(wait, |known| known.min(wait)));
+            }
+        }
+        page.next_due_in = next;
+        heads.sort_by(|a, b| (a.row.seq, &a.destination).cmp(&(b.row.seq, &b.destination)));
+        for head in heads.into_iter().take(read.parked.heads as usize) {
+            for row in std::iter::once(head).chain(self.followers(now, head, read)) {
+                if !budget.take(row.row.event.payload.len()) {
+                    return;
+                }
+                page.parked.push(self.parked_answer(now, row));
+            }
+        }
+    }
+
+    /// The head of every key, lane and destination, whether its time has come or not.
+    fn heads(&self, range: &ParkedRange, skip_dead: &[DestinationName]) -> Vec<&Parked> {
+        let busy: BTreeSet<(&OrderKey, Lane, &Option<DestinationName>)> = range
+            .busy
+            .iter()
+            .filter_map(|place| self.parked.get(place))
+            .map(|parked| (&parked.row.key, parked.row.lane, &parked.destination))
+            .collect();
+        let shards: BTreeSet<Shard> = range.shards.iter().copied().collect();
+        let mut heads = Vec::new();
+        for shard in shards {
+            for ((key, lane), line) in self.lines_of(shard) {
+                let unrouted = line.get(&None).and_then(|seqs| seqs.first());
+                for (destination, seqs) in line {
+                    if busy.contains(&(key, lane, destination)) {
+                        continue;
+                    }
+                    if destination
+                        .as_ref()
+                        .is_some_and(|name| range.not_for.contains(name))
+                    {
+                        continue;
+                    }
+                    let own = seqs
+                        .iter()
+                        .map(|seq| &self.parked[&(*seq, destination.clone())])
+                        .find(|parked| !passed_over(parked, skip_dead));
+                    // A row without a destination stands in every line of its key, at its own place.
+                    let held = |parked: &Parked| {
+                        destination.is_some() && unrouted.is_some_and(|seq| *seq < parked.row.seq)
+                    };
+                    heads.extend(own.filter(|parked| !held(parked)));
+                }
+            }
+        }
+        heads
+    }
+
+    /// The rows that may go directly behind a head: those that would be due if they were the head themselves. The first
+    /// that would not be holds the rest.
+    fn followers<'a>(
+        &'a self,
+        now: Duration,
+        head: &'a Parked,
+        read: &'a Read,
+    ) -> impl Iterator<Item = &'a Parked> {
+        let line = self.line_of(&head.row);
+        let unrouted = match head.destination {
+            Some(_) => line
+                .and_then(|line| line.get(&None))
+                .and_then(|seqs| seqs.first()),
+            None => None,
+        };
+        line.and_then(|line| line.get(&head.destination))
+            .into_iter()
+            .flat_map(move |seqs| seqs.range(head.row.seq..).skip(1))
+            .take_while(move |seq| unrouted.is_none_or(|held| *seq < held))
+            .map(move |seq| &self.parked[&(*seq, head.destination.clone())])
+            .filter(move |parked| !passed_over(parked, &read.skip_dead))
+            .take_while(move |parked| !parked.dead && parked.next_attempt <= now)
+            .take(read.parked.followers as usize)
+    }
+
+    fn read_queued(&self, now: Duration, read: &Read, budget: &mut Budget, page: &mut Page) {
+        let mut cursors: Vec<_> = read.ranges.iter().map(|range| self.cursor(range)).collect();
+        // One row of each range in turn, so that a bound on bytes is shared by all of them.
+        'full: loop {
+            let mut moved = false;
+            for cursor in &mut cursors {
+                if cursor.taken.len() >= cursor.limit {
+                    continue;
+                }
+                let Some(seq) = cursor.rows.peek().copied() else {
+                    continue;
+                };
+                if !budget.take(self.rows[&seq].event.payload.len()) {
+                    break 'full;
+                }
+                cursor.rows.next();
+                cursor.taken.push(seq);
+                moved = true;
+            }
+            if !moved {
+                break;
+            }
+        }
+        for mut cursor in cursors {
+            let taken = cursor.taken.iter().map(|seq| &self.rows[seq]);
+            page.queued
+                .extend(taken.map(|row| self.queued_answer(now, row, &read.skip_dead)));
+            page.read_to
+                .push(cursor.rows.peek().map_or(Seq::MAX, |left_out| left_out.before()));
+        }
+    }
+
+    fn cursor(&self, range: &Range) -> Cursor<impl Iterator<Item = Seq> + use<'_>> {
+        let skip: BTreeSet<Seq> = range.skip.iter().copied().collect();
+        let from = Seq(range.floor.0.saturating_add(1));
+        let rows = self
+            .visible
+            .get(&(range.shard, range.lane))
+            .into_iter()
+            .flat_map(move |seqs| seqs.range(from..).copied())
+            .filter(move |seq| !skip.contains(seq));
+        Cursor {
+            rows: rows.peekable(),
+            taken: Vec::new(),
+            limit: range.limit as usize,
+        }
+    }
+
+    fn queued_answer(&self, now: Duration, row: &Row, skip_dead: &[DestinationName]) -> QueuedRow {
+        QueuedRow {
+            seq: row.seq,
+            shard: row.shard,
+            lane: row.lane,
+            key: row.key.clone(),
+            event_id: row.event_id().clone(),
+            event: match &row.bad {
+                Some(failure) => Err(failure.clone()),
+                None => Ok(row.event.clone()),
+            },
+            due_in: rows::until(now, row.event.available_at),
+            blocked: self.blocked(row, skip_dead),
+            sent_before: self.sent_before(now, row),
+            replay: row.replay.clone(),
+        }
+    }
+
+    fn parked_answer(&self, now: Duration, parked: &Parked) -> ParkedRow {
+        let mut row = self.queued_answer(now, &parked.row, &[]);
+        row.blocked = Blocked::Nowhere;
+        ParkedRow {
+            row,
+            destination: parked.destination.clone(),
+            version: parked.version,
+            attempts: parked.attempts,
+            failures: parked.failures,
+            failed_ago: parked.failed.map(|(_, last)| now.saturating_sub(last)),
+            failing_for: parked.failed.map(|(first, _)| now.saturating_sub(first)),
+            maybe_sent: parked.maybe_sent,
+            redriven: parked.redriven,
+        }
+    }
+
+    fn blocked(&self, row: &Row, skip_dead: &[DestinationName]) -> Blocked {
+        let Some(line) = self.line_of(row) else {
+            return Blocked::Nowhere;
+        };
+        if line.contains_key(&None) {
+            return Blocked::Everywhere;
+        }
+        let at: Vec<DestinationName> = line
+            .iter()
+            .filter(|(destination, seqs)| {
+                seqs.iter()
+                    .map(|seq| &self.parked[&(*seq, (*destination).clone())])
+                    .any(|parked| !passed_over(parked, skip_dead))
+            })
+            .filter_map(|(destination, _)| destination.clone())
+            .collect();
+        if at.is_empty() {
+            Blocked::Nowhere
+        } else {
+            Blocked::At(at)
+        }
+    }
+
+    /// One entry a destination, even if the id was published there several times: the same content once is enough.
+    fn sent_before(&self, now: Duration, row: &Row) -> Vec<SentBefore> {
+        let Some(window) = self.options.dedup_window else {
+            return Vec::new();
+        };
+        let known = self.history_by_id.get(row.event_id());
+        if row.replay.is_some() {
+            return Vec::new();
+        }
+        let mut before: BTreeMap<&DestinationName, bool> = BTreeMap::new();
+        for record in known.into_iter().flatten().map(|n| &self.history[n]) {
+            if let Some(destination) = &record.destination
+                && record.is_sent()
+                && now.saturating_sub(record.at) < window
+            {
+                *before.entry(destination).or_default() |= record.same_content(&row.event);
+            }
+        }
+        before
+            .into_iter()
+            .map(|(destination, same_content)| SentBefore {
+                destination: destination.clone(),
+                same_content,
+            })
+            .collect()
+    }
+
+    pub(super) fn line_of(&self, row: &Row) -> Option<&Line> {
+        self.lines.get(&(row.shard, row.key.clone(), row.lane))
+    }
+
+    fn lines_of(&self, shard: Shard) -> impl Iterator<Item = ((&OrderKey, Lane), &Line)> {
+        let from = (shard, OrderKey::new(""), Lane::High);
+        self.lines
+            .range(from..)
+            .take_while(move |((of, ..), _)| *of == shard)
+            .map(|((_, key, lane), line)| ((key, *lane), line))
+    }
+}
+
+/// Whether a row does not hold its line: it is dead, and its destination lets the others pass.
+fn passed_over(parked: &Parked, skip_dead: &[DestinationName]) -> bool {
+    parked.dead
+        && parked
+            .destination
+            .as_ref()
+            .is_some_and(|name| skip_dead.contains(name))
+}
+
+struct Cursor<I: Iterator<Item = Seq>> {
+    rows: Peekable<I>,
+    taken: Vec<Seq>,
+    limit: usize,
+}
+
+/// What is left of the bound on bytes.
+struct Budget {
+    left: usize,
+    empty: bool,
+}
+
+impl Budget {
+    /// Whether a row of this size still fits. The first always does, or nothing would move.
+    fn take(&mut self, size: usize) -> bool {
+        if !self.empty && size > self.left {
+            return false;
+        }
+        self.empty = false;
+        self.left = self.left.saturating_sub(size);
+        true
+    }
+}

@@ -1,0 +1,189 @@
+//! What the tables hold: queued rows, parked rows and history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{
+    DestinationName, Event, EventId, Failure, Lane, OrderKey, Park, Receipt, Seq, Shard, Timestamp,
+};
+
+use super::TxId;
+
+/// What a producer inserts.
+#[derive(Clone, Debug)]
+pub struct NewRow {
+    /// The columns. A bad row has them too: its id, key and priority are readable, its event is not.
+    pub event: Event,
+    /// Why the row cannot be read as an event; set for rows that our own builder would have refused.
+    pub bad: Option<Failure>,
+    /// The id of the replay that inserts it.
+    pub replay: Option<Arc<str>>,
+}
+
+impl From<Event> for NewRow {
+    fn from(event: Event) -> Self {
+        Self {
+            event,
+            bad: None,
+            replay: None,
+        }
+    }
+}
+
+/// A row of `outbox`.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its place.
+    pub seq: Seq,
+    /// Its shard.
+    pub shard: Shard,
+    /// Its lane.
+    pub lane: Lane,
+    /// What it keeps order by.
+    pub key: OrderKey,
+    /// Its columns.
+    pub event: Arc<Event>,
+    /// Why it is not an event.
+    pub bad: Option<Failure>,
+    /// The id of its replay.
+    pub replay: Option<Arc<str>>,
+    /// When it was inserted.
+    pub inserted: Duration,
+    /// The open transaction that holds it; none once it is visible.
+    pub tx: Option<TxId>,
+}
+
+impl Row {
+    /// Its id.
+    pub fn event_id(&self) -> &EventId {
+        &self.event.id
+    }
+}
+
+/// A row of `outbox_parked`.
+#[derive(Clone, Debug)]
+pub struct Parked {
+    /// The row as it was queued; `key` is the one it was parked under.
+    pub row: Row,
+    /// The destination it is owed to.
+    pub destination: Option<DestinationName>,
+    /// Raised by every write.
+    pub version: u64,
+    /// Needs a person.
+    pub dead: bool,
+    /// Not to be tried before.
+    pub next_attempt: Duration,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// Whether an attempt may have reached the destination.
+    pub maybe_sent: bool,
+    /// The last failure.
+    pub failure: Option<Failure>,
+    /// When it failed first and last.
+    pub failed: Option<(Duration, Duration)>,
+    /// Whether an operator sent it again since the last attempt.
+    pub redriven: bool,
+}
+
+impl Parked {
+    pub(super) fn new(now: Duration, row: Row, park: &Park, version: u64) -> Self {
+        let mut parked = Self {
+            row,
+            destination: park.destination.clone(),
+            version,
+            dead: false,
+            next_attempt: now,
+            attempts: 0,
+            failures: 0,
+            maybe_sent: false,
+            failure: None,
+            failed: None,
+            redriven: false,
+        };
+        parked.write(now, park);
+        parked
+    }
+
+    /// Takes over what a settle says. Everything is absolute but the times of failures, which the database keeps: a
+    /// park without a failure leaves them alone, and one that counts none forgets them.
+    pub(super) fn write(&mut self, now: Duration, park: &Park) {
+        self.dead = park.dead;
+        self.next_attempt = now.saturating_add(park.next_attempt_in);
+        self.attempts = park.attempts;
+        self.failures = park.failures;
+        self.maybe_sent = park.maybe_sent;
+        self.failure = park.failure.clone();
+        self.redriven = false;
+        self.failed = match (self.failed, park.failures, &park.failure) {
+            (_, 0, _) => None,
+            (Some((first, _)), _, Some(_)) => Some((first, now)),
+            (None, _, Some(_)) => Some((now, now)),
+            (times, _, None) => times,
+        };
+    }
+}
+
+/// How a row left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Published, with the destination's receipt.
+    Sent(Receipt),
+    /// Thrown away by an operator, for this reason.
+    Discarded(String),
+}
+
+/// A row of `outbox_sent`.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The row as it was queued.
+    pub row: Row,
+    /// Where it was published, or owed to.
+    pub destination: Option<DestinationName>,
+    /// How it left.
+    pub fate: Fate,
+    /// When it left.
+    pub at: Duration,
+}
+
+impl Record {
+    /// Whether it was published.
+    pub fn is_sent(&self) -> bool {
+        matches!(self.fate, Fate::Sent(_))
+    }
+
+    /// Whether a row holds what was published here. Headers do not count: a producer that repeats itself sends a new
+    /// trace context with the same event.
+    pub(super) fn same_content(&self, event: &Event) -> bool {
+        let sent = &self.row.event;
+        sent.payload.as_bytes() == event.payload.as_bytes()
+            && sent.event_type == event.event_type
+            && sent.aggregate_type == event.aggregate_type
+            && sent.aggregate_id == event.aggregate_id
+    }
+}
+
+/// The shard of a key: FNV-1a, because the standard library's hash differs from run to run.
+pub(super) fn shard_of(key: &OrderKey, shards: u16) -> Shard {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in key.as_str().bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    // The low bits of FNV of short keys differ too little; folding brings the high ones in.
+    let folded = hash ^ (hash >> 32);
+    Shard(u16::try_from(folded % u64::from(shards)).unwrap_or(0))
+}
+
+/// The database's clock as the type that events carry.
+pub(super) fn timestamp(now: Duration) -> Timestamp {
+    Timestamp(i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// How long until a time, by the database's clock; zero when it has come.
+pub(super) fn until(now: Duration, time: Option<Timestamp>) -> Duration {
+    let Some(Timestamp(micros)) = time else {
+        return Duration::ZERO;
+    };
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0)).saturating_sub(now)
+}
