@@ -1,5 +1,6 @@
 //! What a service says happened.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -92,6 +93,14 @@ impl Event {
         match &self.key {
             Some(key) => OrderKey::new(key.as_str()),
             None => OrderKey::new(format!("{}\u{1f}{}", self.aggregate_type, self.aggregate_id)),
+        }
+    }
+
+    /// The same for people, headers and templates: the key given, or `type/id` of the aggregate.
+    pub fn key_text(&self) -> Cow<'_, str> {
+        match &self.key {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(format!("{}/{}", self.aggregate_type, self.aggregate_id)),
         }
     }
 

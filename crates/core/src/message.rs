@@ -18,6 +18,10 @@ pub mod header {
     pub const EVENT_KEY: &str = "event-key";
     /// SHA-256 of the stored payload bytes.
     pub const PAYLOAD_HASH: &str = "postrider-payload-sha256";
+    /// When the event was made, in RFC 3339.
+    pub const CREATED_AT: &str = "postrider-created-at";
+    /// Set to `true` on an event without a payload: an empty body alone could be an empty payload.
+    pub const TOMBSTONE: &str = "postrider-tombstone";
     /// Set to `true` when an earlier attempt may have arrived.
     pub const MAYBE_DUPLICATE: &str = "postrider-maybe-duplicate";
     /// The id of the replay, on replayed events.
