@@ -12,7 +12,7 @@ impl Model {
     pub fn redrive(&mut self, now: Duration, mut matches: impl FnMut(&Parked) -> bool) -> Vec<Seq> {
         let mut touched = Vec::new();
         for parked in self.parked.values_mut() {
-            if can_redrive(parked) && matches(parked) {
+            if parked.can_redrive() && matches(parked) {
                 parked.version += 1;
                 parked.dead = false;
                 parked.next_attempt = now;
@@ -125,9 +125,4 @@ impl Model {
         };
         earlier(&parked.destination) || earlier(&None)
     }
-}
-
-/// Dead and refused rows are sent again; a row that only waits has nothing to be sent again for.
-pub(super) fn can_redrive(parked: &Parked) -> bool {
-    parked.dead || parked.failure.is_some()
 }

@@ -88,6 +88,11 @@ pub struct Parked {
 }
 
 impl Parked {
+    /// Dead and refused rows are sent again; a row that only waits has nothing to be sent again for.
+    pub fn can_redrive(&self) -> bool {
+        self.dead || self.failure.is_some()
+    }
+
     pub(super) fn new(now: Duration, row: Row, park: &Park, version: u64) -> Self {
         let mut parked = Self {
             row,

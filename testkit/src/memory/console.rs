@@ -1,0 +1,305 @@
+//! What operators see and do, on a database in memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postrider_core::{
+    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
+    RecordedRoute, Seq, Stats, Status, StoreError, StoreErrorKind, Timestamp, Verb,
+};
+
+use super::MemoryStore;
+use crate::model::{Fate, Model, Parked, Record, Row};
+
+impl Console for MemoryStore {
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| stats(model, now))) })
+    }
+
+    fn list(
+        &self,
+        filter: Filter,
+        limit: u32,
+        from: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            let after = from.as_ref().map(parse_cursor).transpose()?.map(|(seq, _)| seq);
+            let limit = limit as usize;
+            let mut events: Vec<EventRecord> = self.with_model(|model, now| {
+                let matching = records(model, now).into_values().filter(|record| {
+                    Some(record.seq) > after
+                        && record
+                            .routes
+                            .iter()
+                            .any(|route| matches(&filter, now, record, route))
+                });
+                matching.take(limit + 1).collect()
+            });
+            let more = events.len() > limit;
+            events.truncate(limit);
+            let next = events.last().filter(|_| more).map(|last| cursor(last.seq, None));
+            Ok(Listing { events, next })
+        })
+    }
+
+    fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
+        Box::pin(async move {
+            let all = self.with_model(|model, now| records(model, now));
+            Ok(all.into_values().filter(|record| record.event_id == id).collect())
+        })
+    }
+
+    fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| groups(model))) })
+    }
+
+    fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>> {
+        Box::pin(async move {
+            let from = act.from.as_ref().map(parse_cursor).transpose()?;
+            Ok(self.with_model(|model, now| step(model, now, &act, from)))
+        })
+    }
+
+    fn pause(
+        &self,
+        destination: Option<DestinationName>,
+        paused: bool,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.with_model(|model, _| model.pause(destination.as_ref(), paused));
+            Ok(())
+        })
+    }
+
+    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(
+            async move { Ok(self.with_model(|model, now| model.purge(now, older_than, limit as usize))) },
+        )
+    }
+}
+
+fn stats(model: &Model, now: Duration) -> Stats {
+    let counters = model.counters();
+    let mut stats = Stats {
+        queued: model.queued().count() as u64,
+        published: counters.sent,
+        duplicates: counters.duplicates,
+        ..Stats::default()
+    };
+    let mut oldest: Option<Duration> = model.queued().map(|row| row.inserted).min();
+    for parked in model.parked() {
+        match model.status_of(now, parked) {
+            Status::DeadLetter => {
+                stats.dead += 1;
+                continue;
+            }
+            status => *stats.parked.entry(status.as_str()).or_default() += 1,
+        }
+        if model.status_of(now, parked) != Status::Scheduled {
+            oldest = Some(oldest.map_or(parked.row.inserted, |known| known.min(parked.row.inserted)));
+        }
+    }
+    stats.oldest = oldest.map(|inserted| now.saturating_sub(inserted));
+    stats
+}
+
+/// One record a row of `outbox`, whatever became of it since. A discarded part is not shown: no status word says it.
+fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord> {
+    let mut records = BTreeMap::new();
+    for row in model.queued() {
+        enter(&mut records, row, route(None, Status::Pending));
+    }
+    for parked in model.parked() {
+        enter(&mut records, &parked.row, parked_route(model, now, parked));
+    }
+    for record in model.history() {
+        if let Some(route) = sent_route(record) {
+            enter(&mut records, &record.row, route);
+        }
+    }
+    for record in records.values_mut() {
+        record.routes.sort_by_key(|route| badness(route.status));
+    }
+    records
+}
+
+fn enter(records: &mut BTreeMap<Seq, EventRecord>, row: &Row, route: RecordedRoute) {
+    let record = records.entry(row.seq).or_insert_with(|| EventRecord {
+        seq: row.seq,
+        event: match &row.bad {
+            Some(failure) => Err(failure.text.to_string()),
+            None => Ok((*row.event).clone()),
+        },
+        event_id: row.event_id().clone(),
+        event_type: row.event.event_type.clone(),
+        key: shown_key(row),
+        created_at: row.event.created_at.unwrap_or(time(row.inserted)),
+        routes: Vec::new(),
+    });
+    record.routes.push(route);
+}
+
+/// The key as the producer gave it, or `type/id` of the aggregate.
+fn shown_key(row: &Row) -> String {
+    match &row.event.key {
+        Some(key) => key.clone(),
+        None => format!("{}/{}", row.event.aggregate_type, row.event.aggregate_id),
+    }
+}
+
+fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute {
+    RecordedRoute {
+        destination,
+        status,
+        attempts: 0,
+        failures: 0,
+        error_kind: None,
+        error: None,
+        failed: None,
+        next_attempt_at: None,
+        published_at: None,
+        receipt: None,
+    }
+}
+
+fn parked_route(model: &Model, now: Duration, parked: &Parked) -> RecordedRoute {
+    RecordedRoute {
+        attempts: parked.attempts,
+        failures: parked.failures,
+        error_kind: parked
+            .failure
+            .as_ref()
+            .map(|failure| failure.kind.as_str().to_owned()),
+        error: parked.failure.as_ref().map(|failure| failure.text.to_string()),
+        failed: parked.failed.map(|(first, last)| (time(first), time(last))),
+        next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
+        ..route(parked.destination.clone(), model.status_of(now, parked))
+    }
+}
+
+fn sent_route(record: &Record) -> Option<RecordedRoute> {
+    let Fate::Sent(receipt) = &record.fate else {
+        return None;
+    };
+    Some(RecordedRoute {
+        published_at: Some(time(record.at)),
+        receipt: receipt.0.as_deref().map(str::to_owned),
+        ..route(record.destination.clone(), Status::Published)
+    })
+}
+
+fn groups(model: &Model) -> Vec<Group> {
+    let mut groups: BTreeMap<(Option<DestinationName>, &str), Group> = BTreeMap::new();
+    for parked in model.parked() {
+        let (Some(failure), Some((first, last))) = (&parked.failure, parked.failed) else {
+            continue;
+        };
+        let (first, last) = (time(first), time(last));
+        let group = groups
+            .entry((parked.destination.clone(), failure.kind.as_str()))
+            .or_insert_with(|| Group {
+                destination: parked.destination.clone(),
+                error_kind: failure.kind.as_str().to_owned(),
+                example: failure.text.to_string(),
+                count: 0,
+                seen: (first, last),
+            });
+        group.count += 1;
+        group.seen = (group.seen.0.min(first), group.seen.1.max(last));
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups
+}
+
+fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chunk {
+    let all = records(model, now);
+    let mut chosen = Vec::new();
+    let mut chunk = Chunk::default();
+    let mut last: Option<Place> = None;
+    for parked in model.parked() {
+        let place = (parked.row.seq, parked.destination.clone());
+        let wanted = matches(
+            &act.filter,
+            now,
+            &all[&place.0],
+            &parked_route(model, now, parked),
+        );
+        if from.as_ref().is_some_and(|from| place <= *from) || !wanted {
+            continue;
+        }
+        if chosen.len() + chunk.refused.len() >= act.limit as usize {
+            chunk.next = last.map(|(seq, destination)| cursor(seq, destination.as_ref()));
+            break;
+        }
+        if act.verb == Verb::Redrive && !parked.can_redrive() {
+            let refused = (parked.row.event_id().clone(), model.status_of(now, parked));
+            chunk.refused.push(refused);
+        } else {
+            chosen.push(place.clone());
+        }
+        last = Some(place);
+    }
+    chunk.touched = chosen.len() as u64;
+    let is_chosen = |parked: &Parked| chosen.contains(&(parked.row.seq, parked.destination.clone()));
+    match &act.verb {
+        _ if act.dry_run => {}
+        Verb::Redrive => drop(model.redrive(now, is_chosen)),
+        Verb::Discard(reason) => drop(model.discard(now, reason, is_chosen)),
+    }
+    chunk
+}
+
+fn matches(filter: &Filter, now: Duration, record: &EventRecord, route: &RecordedRoute) -> bool {
+    let Timestamp(created) = record.created_at;
+    let age = Duration::from_micros(u64::try_from(time(now).0 - created).unwrap_or(0));
+    (filter.status.is_empty() || filter.status.contains(&route.status))
+        && filter.event_id.as_ref().is_none_or(|id| *id == record.event_id)
+        && filter
+            .event_type
+            .as_ref()
+            .is_none_or(|name| *name == record.event_type)
+        && filter.key.as_ref().is_none_or(|key| *key == record.key)
+        && (filter.destination.is_none() || filter.destination == route.destination)
+        && (filter.error_kind.is_none() || filter.error_kind == route.error_kind)
+        && filter.older_than.is_none_or(|least| age >= least)
+}
+
+type Place = (Seq, Option<DestinationName>);
+
+/// A place as text: `seq`, or `seq:destination`.
+fn cursor(seq: Seq, destination: Option<&DestinationName>) -> Cursor {
+    Cursor(match destination {
+        Some(name) => format!("{}:{name}", seq.0),
+        None => seq.0.to_string(),
+    })
+}
+
+fn parse_cursor(cursor: &Cursor) -> Result<Place, StoreError> {
+    let (seq, destination) = match cursor.0.split_once(':') {
+        Some((seq, name)) => (seq, Some(DestinationName::new(name))),
+        None => (cursor.0.as_str(), None),
+    };
+    match seq.parse() {
+        Ok(seq) => Ok((Seq(seq), destination)),
+        Err(error) => {
+            Err(StoreError::new(StoreErrorKind::Other, "the cursor is not one of ours").with_source(error))
+        }
+    }
+}
+
+fn time(at: Duration) -> Timestamp {
+    Timestamp(i64::try_from(at.as_micros()).unwrap_or(i64::MAX))
+}
+
+fn badness(status: Status) -> u8 {
+    match status {
+        Status::DeadLetter => 0,
+        Status::Retrying => 1,
+        Status::Held => 2,
+        Status::Waiting => 3,
+        Status::Scheduled => 4,
+        Status::Pending => 5,
+        Status::Published => 6,
+    }
+}
