@@ -1,0 +1,135 @@
+//! One TOML file, read into types that the rest of the program can trust.
+//!
+//! Reading goes in three steps: the text becomes a tree with places (`load`), environment variables are laid over it
+//! (`env`), and the tree becomes tables as they are written (`outbox`, `broker`, `route`, …), which are then resolved
+//! into what they mean. An error at any step knows its line or its variable.
+
+mod broker;
+mod cleanup;
+mod destination;
+pub mod duration;
+mod env;
+mod error;
+mod load;
+mod mask;
+mod nearest;
+mod outbox;
+mod relay;
+mod route;
+mod scalar;
+mod secret;
+mod show;
+#[cfg(test)]
+mod tests;
+mod url;
+
+use std::collections::BTreeMap;
+
+use postrider_core::Router;
+use serde::Deserialize;
+use toml::Spanned;
+
+pub use broker::{Broker, Kind};
+pub use cleanup::{Cleanup, Format, Health, Log};
+pub use error::{ConfigError, Place as ErrorPlace, Problem, Source};
+#[cfg(test)]
+pub use load::{DEFAULT, parse};
+pub use load::{FILE_NAME, Origin, load};
+pub use nearest::suggestion;
+pub use outbox::{Outbox, Place};
+pub use relay::Relay;
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    outbox: BTreeMap<Spanned<String>, outbox::OutboxTable>,
+    #[serde(default)]
+    broker: BTreeMap<Spanned<String>, broker::BrokerTable>,
+    #[serde(default)]
+    route: Vec<route::RouteTable>,
+    relay: Option<Spanned<relay::RelayTable>>,
+    #[serde(default)]
+    log: cleanup::LogTable,
+    #[serde(default)]
+    cleanup: cleanup::CleanupTable,
+    #[serde(default)]
+    health: cleanup::HealthTable,
+}
+
+/// A configuration in which every reference holds and every value is within its bounds.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub origin: Origin,
+    pub outboxes: BTreeMap<String, Outbox>,
+    pub brokers: BTreeMap<String, Broker>,
+    pub router: Router,
+    pub relay: Relay,
+    pub log: Log,
+    pub cleanup: Cleanup,
+    pub health: Health,
+}
+
+impl Document {
+    fn resolve(self, origin: Origin) -> Result<Config, Problem> {
+        let cleanup = self.cleanup.resolve()?;
+        let relay = relay::RelayTable::resolve(self.relay)?;
+        let mut outboxes = BTreeMap::new();
+        for (name, table) in self.outbox {
+            check_name(&name)?;
+            let outbox = table.resolve(&name, &cleanup)?;
+            outboxes.insert(name.into_inner(), outbox);
+        }
+        let mut brokers = BTreeMap::new();
+        for (name, table) in self.broker {
+            check_name(&name)?;
+            let broker = table.resolve(&name)?;
+            brokers.insert(name.into_inner(), broker);
+        }
+        require(
+            "outbox",
+            "[outbox.main]\\nurl = \"sqlite:postrider.db\"",
+            outboxes.is_empty(),
+        )?;
+        require(
+            "route",
+            "[[route]]\\nto = [{ broker = \"events\" }]",
+            self.route.is_empty(),
+        )?;
+        let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
+        let health = self.health.resolve();
+        Ok(Config {
+            origin,
+            outboxes,
+            brokers,
+            router,
+            relay,
+            log: self.log.resolve()?,
+            cleanup,
+            health,
+        })
+    }
+}
+
+/// Names appear in logs, metrics, variables and the database, so they are kept plain.
+fn check_name(name: &Spanned<String>) -> Result<(), Problem> {
+    let text = name.get_ref();
+    let plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    match plain && (1..=64).contains(&text.len()) {
+        true => Ok(()),
+        false => Err(Problem::new("a name has from 1 to 64 letters, digits, `_` and `-`").at(name.span())),
+    }
+}
+
+fn require(what: &str, example: &str, missing: bool) -> Result<(), Problem> {
+    match missing {
+        true => Err(Problem::new(format!("no {what} is configured")).help(format!(
+            "add one, for example:\n    {}",
+            example.replace("\\n", "\n    ")
+        ))),
+        false => Ok(()),
+    }
+}

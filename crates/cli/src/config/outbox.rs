@@ -1,0 +1,151 @@
+//! `[outbox.NAME]`: the database that a service commits its events in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::{Secret, redact_url};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::cleanup::Cleanup;
+use super::duration::{Keep, Span};
+use super::error::Problem;
+use super::scalar::Hidden;
+use super::secret::secret;
+use super::url::{file_path, scheme};
+
+/// How long an id is remembered for the level-1 check: long enough for any retry of a producer.
+pub const DEFAULT_DEDUP: Duration = Duration::from_secs(86_400);
+/// How long a call waits for another process's write lock before it fails.
+pub const DEFAULT_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The name in the SQL contract.
+pub const DEFAULT_PREFIX: &str = "outbox";
+/// Longer prefixes would not leave room for the names behind them in every database.
+const MAX_PREFIX: usize = 32;
+
+/// The table as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutboxTable {
+    url: Option<Spanned<Hidden>>,
+    url_file: Option<Spanned<PathBuf>>,
+    user: Option<Spanned<String>>,
+    password: Option<Spanned<Hidden>>,
+    password_file: Option<Spanned<PathBuf>>,
+    prefix: Option<Spanned<String>>,
+    history: Option<Keep>,
+    dedup: Option<Keep>,
+    busy_timeout: Option<Span>,
+}
+
+/// One outbox.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    pub place: Place,
+    /// For stores with a login.
+    pub user: Option<String>,
+    /// For stores with a login.
+    pub password: Option<Secret>,
+    /// The name of the outbox table, and what the names of the others begin with.
+    pub prefix: String,
+    /// How long what was sent is kept.
+    pub history: Option<Duration>,
+    /// How far back the level-1 check looks.
+    pub dedup: Option<Duration>,
+    pub busy_timeout: Duration,
+}
+
+/// Where an outbox is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A file, relative to the working directory.
+    Sqlite(PathBuf),
+    /// A database of a kind that this build has no store for.
+    Other { scheme: String, url: Secret },
+}
+
+impl Place {
+    /// The address without a password.
+    pub fn show(&self) -> String {
+        match self {
+            Place::Sqlite(path) if path.is_absolute() => format!("sqlite://{}", path.display()),
+            Place::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Place::Other { url, .. } => redact_url(url.expose()),
+        }
+    }
+}
+
+impl OutboxTable {
+    pub fn resolve(self, name: &Spanned<String>, cleanup: &Cleanup) -> Result<Outbox, Problem> {
+        let url = secret("url", self.url, self.url_file)?
+            .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;
+        let place = place(url.get_ref()).map_err(|problem| problem.at(url.span()))?;
+        let login = self
+            .user
+            .as_ref()
+            .map(Spanned::span)
+            .or(self.password.as_ref().map(Spanned::span));
+        let login = login.or(self.password_file.as_ref().map(Spanned::span));
+        if let (Place::Sqlite(_), Some(span)) = (&place, login) {
+            return Err(Problem::new("an SQLite file has no login").at(span));
+        }
+        let prefix = match self.prefix {
+            Some(prefix) => {
+                check_prefix(prefix.get_ref()).map_err(|text| Problem::new(text).at(prefix.span()))?;
+                prefix.into_inner()
+            }
+            None => DEFAULT_PREFIX.to_owned(),
+        };
+        Ok(Outbox {
+            place,
+            user: self.user.map(Spanned::into_inner),
+            password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
+            prefix,
+            history: self.history.map_or(cleanup.retention, |keep| keep.0),
+            dedup: self.dedup.map_or(Some(DEFAULT_DEDUP), |keep| keep.0),
+            busy_timeout: self.busy_timeout.map_or(DEFAULT_BUSY_TIMEOUT, |span| span.0),
+        })
+    }
+}
+
+/// Table names go into SQL, so they are made of letters, digits and underscores only; the store quotes them as well.
+fn check_prefix(prefix: &str) -> Result<(), String> {
+    let first = prefix
+        .chars()
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let rest = prefix.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match first && rest && prefix.len() <= MAX_PREFIX {
+        true => Ok(()),
+        false => Err(format!(
+            "a table prefix has from 1 to {MAX_PREFIX} letters, digits and underscores and does not begin with a digit"
+        )),
+    }
+}
+
+fn place(url: &Secret) -> Result<Place, Problem> {
+    let text = url.expose();
+    match scheme(text) {
+        Some("sqlite") => file_path("sqlite", &text["sqlite:".len()..]).map(Place::Sqlite),
+        Some(scheme) => Ok(Place::Other {
+            scheme: scheme.to_owned(),
+            url: url.clone(),
+        }),
+        None => {
+            Err(Problem::new("the url has no scheme").help("for example \"sqlite:postrider.db\"".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_cannot_leave_its_identifier() {
+        assert!(check_prefix("shop_outbox").is_ok());
+        for bad in ["", "a\"b", "1a", "a b", "a;--", "ä", &"x".repeat(33)] {
+            assert!(check_prefix(bad).is_err(), "{bad}");
+        }
+    }
+}

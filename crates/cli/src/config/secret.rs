@@ -1,0 +1,42 @@
+//! Secrets given in place or by the name of a file that holds them (`password_file`, `url_file`).
+
+use std::path::PathBuf;
+
+use postrider_core::Secret;
+use toml::Spanned;
+
+use super::error::Problem;
+use super::scalar::{Hidden, clean};
+
+/// The secret of a key, from the key itself or from the file named by `KEY_file`; both at once is a contradiction.
+pub fn secret(
+    key: &str,
+    given: Option<Spanned<Hidden>>,
+    file: Option<Spanned<PathBuf>>,
+) -> Result<Option<Spanned<Secret>>, Problem> {
+    match (given, file) {
+        (Some(_), Some(file)) => {
+            Err(Problem::new(format!("`{key}` and `{key}_file` are both given")).at(file.span()))
+        }
+        (Some(given), None) => Ok(Some(Spanned::new(given.span(), given.into_inner().0))),
+        (None, Some(file)) => read(&file).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Reads a secret file. One line break at its end belongs to the editor, not to the secret.
+fn read(file: &Spanned<PathBuf>) -> Result<Spanned<Secret>, Problem> {
+    let refuse = |text: String| Problem::new(text).at(file.span());
+    let path = file.get_ref();
+    let bytes =
+        std::fs::read(path).map_err(|error| refuse(format!("cannot read {}: {error}", path.display())))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| refuse(format!("{} is not valid UTF-8", path.display())))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.is_empty() {
+        return Err(refuse(format!("{} is empty", path.display())));
+    }
+    let text = clean(text).map_err(|error| refuse(format!("{} {error}", path.display())))?;
+    Ok(Spanned::new(file.span(), Secret::new(text)))
+}

@@ -1,0 +1,156 @@
+//! The configuration as it is in force: every default filled in, every name derived, every secret left out.
+
+use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router};
+use serde_json::{Map, Value, json};
+
+use super::duration::{show, show_keep};
+use super::{Broker, Config, Kind, Outbox, Relay};
+
+/// What stands for a secret.
+const REDACTED: &str = "[redacted]";
+
+impl Config {
+    /// Everything, ready to be printed as JSON or TOML.
+    pub fn show(&self) -> Value {
+        let outboxes: Map<_, _> = self
+            .outboxes
+            .iter()
+            .map(|(name, it)| (name.clone(), outbox(it)))
+            .collect();
+        let brokers: Map<_, _> = self
+            .brokers
+            .iter()
+            .map(|(name, it)| (name.clone(), broker(it)))
+            .collect();
+        json!({
+            "outbox": outboxes,
+            "broker": brokers,
+            "route": routes(&self.router),
+            "relay": relay(&self.relay),
+            "log": { "format": self.log.format.as_str(), "level": self.log.level },
+            "cleanup": {
+                "retention": show_keep(self.cleanup.retention),
+                "interval": show(self.cleanup.interval),
+                "batch_size": self.cleanup.batch_size,
+            },
+            "health": {
+                "max_unpublished": self.health.max_unpublished,
+                "max_age": show(self.health.max_age),
+            },
+        })
+    }
+}
+
+fn outbox(it: &Outbox) -> Value {
+    let mut value = json!({
+        "url": it.place.show(),
+        "prefix": it.prefix,
+        "history": show_keep(it.history),
+        "dedup": show_keep(it.dedup),
+        "busy_timeout": show(it.busy_timeout),
+    });
+    login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+fn broker(it: &Broker) -> Value {
+    let mut value = json!({ "url": it.kind.show() });
+    if let Kind::File { sync, .. } = it.kind {
+        value["sync"] = sync.into();
+    }
+    login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+fn login(value: &mut Value, user: Option<&str>, password: bool) {
+    if let Some(user) = user {
+        value["user"] = user.into();
+    }
+    if password {
+        value["password"] = REDACTED.into();
+    }
+}
+
+fn relay(it: &Relay) -> Value {
+    let settings = &it.settings;
+    let mut value = json!({
+        "poll_interval": show(settings.poll_interval),
+        "initial_delay": show(settings.initial_delay),
+        "batch_size": settings.batch_size,
+        "window": settings.window,
+        "window_bytes": settings.window_bytes,
+        "lease": show(settings.lease),
+        "drain_timeout": show(settings.drain_timeout),
+        "stalled_after": show(settings.stalled_after),
+        "retry": retry(&settings.retry),
+    });
+    if let Some(profile) = it.profile {
+        value["profile"] = profile.as_str().into();
+    }
+    value
+}
+
+fn retry(it: &RetryPolicy) -> Value {
+    json!({
+        "base": show(it.base),
+        "multiplier": it.multiplier,
+        "max": show(it.max),
+        "jitter": it.jitter,
+        "max_attempts": it.max_attempts,
+    })
+}
+
+fn routes(router: &Router) -> Vec<Value> {
+    let entry = |route: &postrider_core::Route| {
+        let mut when = Map::new();
+        let mut words = |key: &str, words: &[String]| {
+            if !words.is_empty() {
+                when.insert(key.to_owned(), json!(words));
+            }
+        };
+        words("outbox", &route.when.outbox);
+        words("aggregate_type", &route.when.aggregate_type);
+        words("event_type", &route.when.event_type);
+        if !route.when.header.is_empty() {
+            when.insert("header".to_owned(), json!(route.when.header));
+        }
+        let to: Vec<Value> = route
+            .to
+            .iter()
+            .map(|id| destination(router.destination(*id)))
+            .collect();
+        json!({ "when": when, "to": to })
+    };
+    router.routes().iter().map(entry).collect()
+}
+
+fn destination(it: &Destination) -> Value {
+    let mut value = json!({
+        "broker": it.broker,
+        "name": it.name.as_str(),
+        "envelope": envelope(it.envelope),
+        "dead_letter": match it.dead_letter { DeadLetter::Hold => "hold", DeadLetter::Skip => "skip" },
+        "retry": retry(&it.retry),
+    });
+    if let Some(key) = &it.message_key {
+        value["message_key"] = key.source().into();
+    }
+    if let Some(limit) = it.limits.max_in_flight {
+        value["max_in_flight"] = limit.into();
+    }
+    if let Some(limit) = it.limits.max_rate {
+        value["max_rate"] = limit.into();
+    }
+    for (part, template) in &it.address {
+        value[part] = template.source().into();
+    }
+    value
+}
+
+/// The word of an envelope.
+pub fn envelope(it: Envelope) -> &'static str {
+    match it {
+        Envelope::Flat => "flat",
+        Envelope::Raw => "raw",
+    }
+}

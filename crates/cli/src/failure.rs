@@ -1,0 +1,191 @@
+//! What a command says when it cannot go on: what happened, why, and what to do; and the exit code for scripts.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use postrider_core::{InvalidEvent, MAX_ERROR_TEXT, SchemaStatus, StoreError, StoreErrorKind, inert};
+use serde_json::{Value, json};
+
+use crate::config::{ConfigError, ErrorPlace};
+
+/// How a command that did its work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing to complain of: exit code 0.
+    Fine,
+    /// It looked, and found a problem: exit code 1.
+    Found,
+}
+
+impl From<Done> for ExitCode {
+    fn from(done: Done) -> ExitCode {
+        match done {
+            Done::Fine => ExitCode::SUCCESS,
+            Done::Found => ExitCode::from(1),
+        }
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The command line, the configuration or the input is wrong: exit code 2.
+    Input,
+    /// A database or broker cannot be used: exit code 3.
+    Backend,
+    /// Whoever read our output went away: nobody is left to tell, and nothing is wrong.
+    Closed,
+}
+
+/// A command that could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    cause: Cause,
+    what: String,
+    chain: Vec<String>,
+    advice: Option<String>,
+    config: Option<Box<ConfigError>>,
+}
+
+impl Failure {
+    fn new(cause: Cause, what: impl Into<String>) -> Self {
+        Self {
+            cause,
+            what: what.into(),
+            chain: Vec::new(),
+            advice: None,
+            config: None,
+        }
+    }
+
+    /// The command line, the configuration or the input is wrong.
+    pub fn input(what: impl Into<String>) -> Self {
+        Self::new(Cause::Input, what)
+    }
+
+    /// A database or broker cannot be used.
+    pub fn backend(what: impl Into<String>) -> Self {
+        Self::new(Cause::Backend, what)
+    }
+
+    /// With what to do about it.
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// With the errors that led to it.
+    pub fn because(mut self, error: &(dyn Error + 'static)) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            self.chain.push(inert(&error.to_string(), MAX_ERROR_TEXT).into());
+            next = error.source();
+        }
+        self
+    }
+
+    /// A failed call on the database of an outbox.
+    pub fn store(outbox: &str, error: &StoreError) -> Self {
+        Self::backend(format!("the database of outbox {outbox:?} cannot be used"))
+            .because(error)
+            .advice(error.kind().advice())
+    }
+
+    /// Tables that are missing or of another version.
+    pub fn schema(outbox: &str, status: &SchemaStatus) -> Self {
+        let (installed, wanted) = (status.installed, status.wanted);
+        if installed > wanted {
+            let what = format!(
+                "the tables of outbox {outbox:?} are of version {installed}, this program knows {wanted}"
+            );
+            return Self::backend(what).advice("use a newer version of postrider");
+        }
+        let what = match installed {
+            0 => format!("the tables of outbox {outbox:?} do not exist"),
+            _ => format!(
+                "the tables of outbox {outbox:?} are of version {installed}, this program needs {wanted}"
+            ),
+        };
+        Self::backend(what).advice(StoreErrorKind::Schema.advice())
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self.cause {
+            Cause::Input => 2,
+            Cause::Backend => 3,
+            Cause::Closed => 0,
+        }
+    }
+
+    /// Tells about it on standard error, as JSON for scripts that asked for it.
+    pub fn report(&self, as_json: bool) {
+        match (self.cause, as_json) {
+            (Cause::Closed, _) => {}
+            (_, true) => eprintln!("{}", self.to_json()),
+            (_, false) => eprintln!("error: {self}"),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut value = json!({
+            "error": self.what,
+            "causes": self.chain,
+            "advice": self.advice,
+            "exit_code": self.code(),
+        });
+        match self.config.as_ref().map(|error| (&error.source, &error.place)) {
+            Some((source, ErrorPlace::Line { line, column, .. })) => {
+                value["place"] = json!({ "file": source, "line": line, "column": column });
+            }
+            Some((_, ErrorPlace::Variable(name))) => value["place"] = json!({ "variable": name }),
+            Some((source, ErrorPlace::Whole)) => value["place"] = json!({ "file": source }),
+            None => {}
+        }
+        value
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(config) = &self.config {
+            return write!(f, "{config}");
+        }
+        write!(f, "{}", self.what)?;
+        for cause in &self.chain {
+            write!(f, "\n  because: {cause}")?;
+        }
+        match &self.advice {
+            Some(advice) => write!(f, "\n  what to do: {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let mut failure = Self::input(error.message.clone());
+        failure.advice = error.help.clone();
+        failure.config = Some(Box::new(error));
+        failure
+    }
+}
+
+impl From<InvalidEvent> for Failure {
+    fn from(error: InvalidEvent) -> Self {
+        Self::input("the event is refused")
+            .because(&error)
+            .advice("nothing was sent; correct it and send it again")
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(Cause::Closed, "the output was closed"),
+            _ => Self::backend("input or output failed").because(&error),
+        }
+    }
+}
