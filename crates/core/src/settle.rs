@@ -89,7 +89,8 @@ pub struct Park {
     pub failures: u32,
     /// Whether an attempt may have reached the destination.
     pub maybe_sent: bool,
-    /// The last failure; none for a row that only waits, is held or is scheduled.
+    /// The last failure; none for a row that only waits, is held or is scheduled. In [`Then::Again`] none leaves the
+    /// stored error and its times as they are.
     pub failure: Option<Failure>,
 }
 

@@ -1,0 +1,212 @@
+//! The thin loop around the engine: it carries out commands and brings back facts.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use postrider_core::{BoxFuture, Shard, Store, StoreError, StoreErrorKind, crash};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::builder::Inner;
+use crate::clock;
+use crate::engine::{Call, Command, Engine, Fact};
+use crate::{notes, publish};
+
+/// When the loop ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Cancelled,
+    Empty,
+}
+
+pub(crate) struct Driver {
+    inner: Arc<Inner>,
+    engine: Engine,
+    facts: mpsc::UnboundedReceiver<Fact>,
+    tell: mpsc::UnboundedSender<Fact>,
+    publishing: BTreeMap<Call, AbortHandle>,
+    calls: Vec<AbortHandle>,
+    bell: Option<AbortHandle>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // A dropped relay must not go on publishing: its tasks end with it. What they had under way is found again.
+        self.calls
+            .iter()
+            .chain(self.publishing.values())
+            .chain(&self.bell)
+            .for_each(AbortHandle::abort);
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(inner: Arc<Inner>, engine: Engine) -> Self {
+        let (tell, facts) = mpsc::unbounded_channel();
+        Self {
+            inner,
+            engine,
+            facts,
+            tell,
+            publishing: BTreeMap::new(),
+            calls: Vec::new(),
+            bell: None,
+        }
+    }
+
+    /// Runs until it is told to stop and everything is drained and released.
+    pub(crate) async fn run(mut self, token: CancellationToken, until: Until) {
+        let mut fact = Fact::Tick;
+        let mut stopping = false;
+        let mut commands = Vec::new();
+        loop {
+            self.engine.handle(clock::now(), fact, &mut commands);
+            for command in commands.drain(..) {
+                if matches!(command, Command::Finished) {
+                    return;
+                }
+                self.perform(command);
+            }
+            if until == Until::Empty && !stopping && self.engine.is_idle() {
+                stopping = true;
+                fact = self.stop();
+                continue;
+            }
+            fact = self.next_fact(&token, &mut stopping).await;
+        }
+    }
+
+    /// The next thing that happens, in the order of what must not wait.
+    async fn next_fact(&mut self, token: &CancellationToken, stopping: &mut bool) -> Fact {
+        let now = clock::now();
+        let sleep = self.engine.wake_at(now).map(|at| at - now);
+        tokio::select! {
+            biased;
+            // 1: stopping first, so that nothing new is begun.
+            () = token.cancelled(), if !*stopping => {
+                *stopping = true;
+                self.stop()
+            }
+            // 2: answers, because what is in flight holds its key back.
+            Some(fact) = self.facts.recv() => fact,
+            // 3: a commit in this process.
+            () = self.inner.nudge.notified() => Fact::Rang,
+            // 4: time.
+            () = rest(sleep) => Fact::Tick,
+        }
+    }
+
+    fn stop(&self) -> Fact {
+        Fact::Stop {
+            drain_for: self.inner.settings.drain_timeout,
+        }
+    }
+
+    fn perform(&mut self, command: Command) {
+        let store = self.inner.store.clone();
+        match command {
+            Command::Beat(call, beat) => self.ask(async move {
+                let answer = guarded(&store, move |store| store.heartbeat(beat)).await;
+                crash::point("heartbeat.after");
+                Fact::Stood(call, answer)
+            }),
+            Command::Read(call, read) => self.ask(async move {
+                let answer = guarded(&store, move |store| store.read(read)).await;
+                crash::point("read.after");
+                Fact::Read(call, answer)
+            }),
+            Command::Settle(call, settle) => self.ask(async move {
+                crash::point("settle.before");
+                let answer = guarded(&store, move |store| store.settle(settle)).await;
+                crash::point("settle.after");
+                Fact::Settled(call, answer)
+            }),
+            Command::Publish(call, id, batch) => {
+                let destination = self.inner.router.destinations()[id.0].clone();
+                let sink = self.inner.sinks[id.0].clone();
+                let (tell, timeout) = (self.tell.clone(), self.inner.settings.publish_timeout);
+                let task = tokio::spawn(async move {
+                    let answers = publish::publish(sink, destination, batch, timeout).await;
+                    // The relay may be gone; then nobody waits for the answer.
+                    let _ = tell.send(Fact::Published(call, answers));
+                });
+                self.publishing.retain(|_, task| !task.is_finished());
+                self.publishing.insert(call, task.abort_handle());
+            }
+            Command::Abandon(calls) => {
+                calls
+                    .iter()
+                    .filter_map(|call| self.publishing.remove(call))
+                    .for_each(|task| task.abort());
+            }
+            Command::Arm(shards) => self.arm(shards),
+            Command::Disarm => {
+                if let Some(bell) = self.bell.take() {
+                    bell.abort();
+                }
+            }
+            Command::Note(note) => {
+                self.inner.counts.count(&note);
+                notes::log(&self.inner.name, &note);
+                self.inner
+                    .observers
+                    .iter()
+                    .for_each(|observer| observer.note(&self.inner.name, &note));
+            }
+            Command::Finished => {}
+        }
+    }
+
+    /// Runs a database call beside the loop and brings its answer back as a fact.
+    fn ask(&mut self, call: impl Future<Output = Fact> + Send + 'static) {
+        let tell = self.tell.clone();
+        let task = tokio::spawn(async move {
+            let _ = tell.send(call.await);
+        });
+        self.calls.retain(|task| !task.is_finished());
+        self.calls.push(task.abort_handle());
+    }
+
+    fn arm(&mut self, shards: Vec<Shard>) {
+        let Some(doorbell) = self.inner.store.doorbell() else {
+            let _ = self.tell.send(Fact::Armed(false));
+            return;
+        };
+        let tell = self.tell.clone();
+        let task = tokio::spawn(async move {
+            match doorbell.arm(shards).await {
+                Ok(ring) => {
+                    let _ = tell.send(Fact::Armed(true));
+                    ring.await;
+                    let _ = tell.send(Fact::Rang);
+                }
+                Err(_) => {
+                    let _ = tell.send(Fact::Armed(false));
+                }
+            }
+        });
+        self.bell = Some(task.abort_handle());
+    }
+}
+
+/// A call on the store that always answers: a panic in it is an error of that call only.
+async fn guarded<T>(
+    store: &Arc<dyn Store>,
+    call: impl FnOnce(&Arc<dyn Store>) -> BoxFuture<'_, Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match AssertUnwindSafe(async { call(store).await }).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::new(StoreErrorKind::Other, "the store panicked")),
+    }
+}
+
+async fn rest(sleep: Option<Duration>) {
+    match sleep {
+        Some(sleep) => tokio::time::sleep(sleep).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,363 @@
+//! What became of a publish: each answer is turned into a decision about its delivery.
+
+use std::time::Duration;
+
+use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError};
+
+use super::note::Note;
+use super::rows::{Item, Origin, State};
+use super::send::{Entry, Flight};
+use super::{Call, Command, Engine, Plant, Time};
+
+impl Engine {
+    /// The answers to one call, in the order of its entries.
+    pub(super) fn on_answers(&mut self, now: Time, call: Call, answers: Vec<Answer>, out: &mut Vec<Command>) {
+        let Some(flight) = self.flights.remove(&call) else {
+            return;
+        };
+        let destination = flight.destination;
+        self.circuits[destination.0].answered(flight.entries.len());
+        let mut answers = answers.into_iter();
+        let mut failures = Vec::new();
+        let mut confirmed = Vec::new();
+        for entry in &flight.entries {
+            let lost = || {
+                Answer::Failed(Failure::new(ErrorKind::ConnectionLost, "no answer was given").maybe_sent())
+            };
+            match answers.next().unwrap_or_else(lost) {
+                Answer::Confirmed(receipt) => confirmed.push((*entry, receipt)),
+                Answer::Failed(failure)
+                    if failure.kind.policy().class == Class::Misaddressed
+                        && self.planted(Plant::ReturnIgnored) =>
+                {
+                    confirmed.push((*entry, Receipt::default()));
+                }
+                Answer::Failed(failure) => failures.push((*entry, failure)),
+            }
+        }
+        self.confirm(now, call, &flight, confirmed, out);
+        for (entry, failure) in failures {
+            self.fail(now, call, &flight, entry, failure, out);
+        }
+        for entry in &flight.entries {
+            self.free_line(*entry, call);
+        }
+        self.circuits[destination.0].inconclusive();
+    }
+
+    fn confirm(
+        &mut self,
+        now: Time,
+        call: Call,
+        flight: &Flight,
+        confirmed: Vec<(Entry, Receipt)>,
+        out: &mut Vec<Command>,
+    ) {
+        if confirmed.is_empty() {
+            return;
+        }
+        let name = self.router.destination(flight.destination).name.clone();
+        let mut events = Vec::with_capacity(confirmed.len());
+        let mut seqs = Vec::with_capacity(confirmed.len());
+        for (entry, receipt) in confirmed {
+            let Some(item) = self.flying(entry, call) else {
+                continue;
+            };
+            let event_type = item
+                .event
+                .as_ref()
+                .map(|event| event.event_type.clone())
+                .unwrap_or_default();
+            events.push((item.event_id.clone(), event_type));
+            seqs.push(item.seq);
+            self.rows
+                .set_state(entry.item, entry.index, State::Confirmed(receipt), false);
+        }
+        let batch = self.settings.batch_size;
+        if self.circuits[flight.destination.0].succeeded(now, seqs.into_iter(), batch) {
+            out.push(Command::Note(Note::CircuitClosed {
+                destination: name.clone(),
+            }));
+            self.read_soon(now);
+        }
+        out.push(Command::Note(Note::Published {
+            destination: name,
+            events,
+            took: now - flight.started,
+        }));
+    }
+
+    fn fail(
+        &mut self,
+        now: Time,
+        call: Call,
+        flight: &Flight,
+        entry: Entry,
+        failure: Failure,
+        out: &mut Vec<Command>,
+    ) {
+        let destination = flight.destination;
+        let class = failure.kind.policy().class;
+        let class = match class {
+            Class::Unavailable => self.unavailable(now, flight, entry, &failure, out),
+            Class::Misaddressed | Class::Rejected => self.refused(now, destination, &failure, class, out),
+            Class::Invalid | Class::NotAttempted => class,
+        };
+        if self.flying(entry, call).is_none() {
+            return;
+        }
+        let maybe_sent = failure.maybe_sent && !self.planted(Plant::LostAnswerNotSent);
+        match class {
+            Class::Unavailable | Class::NotAttempted => self.land(entry, call, maybe_sent),
+            Class::Misaddressed | Class::Rejected | Class::Invalid => {
+                self.park_failed(entry, destination, failure, class, out);
+            }
+        }
+    }
+
+    /// The destination took nothing: its circuit opens. Gives the class that holds for this event.
+    fn unavailable(
+        &mut self,
+        now: Time,
+        flight: &Flight,
+        entry: Entry,
+        failure: &Failure,
+        out: &mut Vec<Command>,
+    ) -> Class {
+        let size = flight.entries.len();
+        let alone = flight.alone && size == 1;
+        let seq = self.rows.item(entry.item).map(|item| item.seq);
+        self.circuits[flight.destination.0].bisect(size);
+        if alone && seq.is_some_and(|seq| self.circuits[flight.destination.0].strike(seq)) {
+            self.circuits[flight.destination.0].answered_at_all();
+            return Class::Rejected;
+        }
+        self.open_circuit(now, flight.destination, failure, false, out);
+        if self.planted(Plant::ChargedInOutage) {
+            Class::Rejected
+        } else {
+            Class::Unavailable
+        }
+    }
+
+    /// The destination answered, with a refusal. Many in a row are its own fault, not the events'.
+    fn refused(
+        &mut self,
+        now: Time,
+        destination: DestinationId,
+        failure: &Failure,
+        class: Class,
+        out: &mut Vec<Command>,
+    ) -> Class {
+        let circuit = &mut self.circuits[destination.0];
+        if circuit.refused() {
+            self.open_circuit(now, destination, failure, true, out);
+            return Class::NotAttempted;
+        }
+        if circuit.answered_at_all() {
+            let destination = self.router.destination(destination).name.clone();
+            out.push(Command::Note(Note::CircuitClosed { destination }));
+            self.read_soon(now);
+        }
+        class
+    }
+
+    fn open_circuit(
+        &mut self,
+        now: Time,
+        destination: DestinationId,
+        failure: &Failure,
+        refusing: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let random = self.random();
+        let circuit = &mut self.circuits[destination.0];
+        let was_open = circuit.is_shut(now);
+        let retry_in = circuit.open(now, refusing, &self.settings.circuit, random);
+        if !was_open {
+            let destination = self.router.destination(destination).name.clone();
+            out.push(Command::Note(Note::CircuitOpened {
+                destination,
+                failure: failure.clone(),
+                retry_in,
+            }));
+        }
+    }
+
+    /// Parks a refused or invalid delivery, or changes how it is parked.
+    fn park_failed(
+        &mut self,
+        entry: Entry,
+        destination: DestinationId,
+        failure: Failure,
+        class: Class,
+        out: &mut Vec<Command>,
+    ) {
+        let random = self.random();
+        let last_success = self.circuits[destination.0].last_success();
+        let Some(item) = self.rows.item(entry.item) else {
+            return;
+        };
+        let retry = &self.router.destination(destination).retry;
+        let before = Before::of(item);
+        // Only a rejection is charged, and only if the destination has confirmed something since the last failure: one
+        // that rejects everything is at fault itself.
+        let charged = class == Class::Rejected
+            && before
+                .failed_at
+                .is_none_or(|failed| last_success.is_some_and(|success| success > failed));
+        let attempts = before.attempts.saturating_add(u32::from(charged));
+        let failures = before.failures.saturating_add(1);
+        let dead = class == Class::Invalid || (charged && attempts >= retry.max_attempts);
+        let delay = if dead {
+            Duration::ZERO
+        } else {
+            retry.delay(failures, random)
+        };
+        let name = self.router.destination(destination).name.clone();
+        let maybe_sent = item.deliveries[entry.index].maybe_sent || failure.maybe_sent;
+        if dead {
+            self.note_dead(item, Some(name.clone()), &failure, out);
+        } else {
+            out.push(Command::Note(Note::WillRetry {
+                event_id: item.event_id.clone(),
+                destination: name.clone(),
+                failure: failure.clone(),
+                retry_in: delay,
+                attempts,
+            }));
+        }
+        let park = Park {
+            destination: Some(name),
+            dead,
+            next_attempt_in: delay,
+            attempts,
+            failures,
+            maybe_sent,
+            failure: Some(failure),
+        };
+        let line = item.deliveries[entry.index].line;
+        let queued = item.is_queued();
+        let state = State::Park(park);
+        let holds = self.holds(destination, &state);
+        self.rows.set_state(entry.item, entry.index, state, holds);
+        if queued && holds {
+            self.park_waiting(line);
+        } else if holds {
+            self.forget_parked(line);
+        }
+    }
+
+    /// A delivery comes back unanswered or untried: it waits at the front of its line again. A parked row goes back to
+    /// its table instead, from where it is read when its destination takes something again.
+    pub(super) fn land(&mut self, entry: Entry, call: Call, maybe_sent: bool) {
+        let Some(item) = self.flying(entry, call) else {
+            self.free_line(entry, call);
+            return;
+        };
+        let queued = item.is_queued();
+        let line = item.deliveries[entry.index].line;
+        let (was_marked, parked) = match &item.origin {
+            Origin::Queued => (false, None),
+            Origin::Parked(parked) => (parked.maybe_sent, Some(parked.clone())),
+        };
+        let void = !self
+            .rows
+            .line(line)
+            .is_none_or(|line| line.parking.is_empty() && line.void_to.is_none());
+        if let Some(item) = self.rows.item_mut(entry.item) {
+            item.deliveries[entry.index].maybe_sent |= maybe_sent;
+        }
+        match parked {
+            Some(parked) if maybe_sent && !was_marked => {
+                let park = Park {
+                    destination: parked.destination.clone(),
+                    dead: false,
+                    next_attempt_in: Duration::ZERO,
+                    attempts: parked.attempts,
+                    failures: parked.failures,
+                    maybe_sent: true,
+                    failure: None,
+                };
+                self.rows
+                    .set_state(entry.item, entry.index, State::Park(park), false);
+                self.forget_parked(line);
+            }
+            Some(_) => {
+                self.rows.remove(entry.item, None);
+                self.forget_parked(line);
+            }
+            None => self
+                .rows
+                .set_state(entry.item, entry.index, State::Pending, false),
+        }
+        self.free_line(entry, call);
+        if queued && void {
+            // Another row of its line is being parked: it goes behind it.
+            self.park_waiting(line);
+        }
+    }
+
+    /// The item of an entry, if this very call still carries it.
+    fn flying(&self, entry: Entry, call: Call) -> Option<&Item> {
+        let item = self.rows.item(entry.item)?;
+        let delivery = item.deliveries.get(entry.index)?;
+        (delivery.line == entry.line && matches!(delivery.state, State::InFlight(c) if c == call))
+            .then_some(item)
+    }
+
+    fn free_line(&mut self, entry: Entry, call: Call) {
+        if let Some(line) = self.rows.line_mut(entry.line) {
+            if line.call == Some(call) {
+                line.call = None;
+            }
+        }
+        self.rows.make_ready(entry.line);
+        self.rows.tidy_line(entry.line);
+    }
+
+    pub(super) fn note_store(
+        &self,
+        doing: &'static str,
+        error: &StoreError,
+        retry_in: Duration,
+        out: &mut Vec<Command>,
+    ) {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        out.push(Command::Note(Note::StoreFailed {
+            doing,
+            kind: error.kind(),
+            error: text,
+            retry_in,
+        }));
+    }
+}
+
+/// What is known of an event's earlier failures.
+struct Before {
+    attempts: u32,
+    failures: u32,
+    failed_at: Option<Time>,
+}
+
+impl Before {
+    fn of(item: &Item) -> Before {
+        match &item.origin {
+            Origin::Queued => Before {
+                attempts: 0,
+                failures: 0,
+                failed_at: None,
+            },
+            Origin::Parked(parked) => Before {
+                attempts: parked.attempts,
+                failures: parked.failures,
+                failed_at: parked.failed_at,
+            },
+        }
+    }
+}

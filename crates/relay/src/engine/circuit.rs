@@ -1,0 +1,261 @@
+//! One circuit per destination: whether it takes anything, how much at a time, and what its failures mean.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postrider_core::{Address, Limits, RetryPolicy, Seq};
+
+use super::Time;
+
+/// Refusals in a row, with no success between, after which the destination and not the events is at fault.
+const REFUSALS: u32 = 20;
+/// Times an event must be alone in flight when the destination is lost, others passing between, to be found guilty.
+const STRIKES: u32 = 3;
+/// How many suspicious events are remembered; the rest start over, which costs time and never an event.
+const SUSPECTS: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open { until: Time },
+    HalfOpen,
+}
+
+#[derive(Debug)]
+pub(super) struct Circuit {
+    state: State,
+    /// Opened by refusals: a refused probe keeps it open.
+    refusing: bool,
+    /// Consecutive openings without a success between.
+    openings: u32,
+    refusals: u32,
+    successes: u64,
+    last_success: Option<Time>,
+    /// The largest batch, while a guilty event is looked for.
+    cap: Option<usize>,
+    strikes: BTreeMap<Seq, (u32, u64)>,
+    probes: u64,
+    probed: BTreeMap<Address, u64>,
+    pub(super) paused: bool,
+    configured: Limits,
+    limits: Limits,
+    tokens: f64,
+    tokens_at: Time,
+    pub(super) in_flight: usize,
+    pub(super) calls: usize,
+}
+
+impl Circuit {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            state: State::Closed,
+            refusing: false,
+            openings: 0,
+            refusals: 0,
+            successes: 0,
+            last_success: None,
+            cap: None,
+            strikes: BTreeMap::new(),
+            probes: 0,
+            probed: BTreeMap::new(),
+            paused: false,
+            configured: limits,
+            limits,
+            tokens: 0.0,
+            tokens_at: Time::default(),
+            in_flight: 0,
+            calls: 0,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state != State::Closed
+    }
+
+    /// Whether rows for it should stay where they are: open and not yet to be probed, or paused.
+    pub(super) fn is_shut(&self, now: Time) -> bool {
+        self.paused || matches!(self.state, State::Open { until } if now < until)
+    }
+
+    pub(super) fn last_success(&self) -> Option<Time> {
+        self.last_success
+    }
+
+    pub(super) fn wake_at(&self, now: Time) -> Option<Time> {
+        match self.state {
+            _ if self.paused => None,
+            State::Open { until } => Some(until),
+            State::HalfOpen => None,
+            State::Closed => self.next_token(now),
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, changed: Option<&Limits>) {
+        self.limits = changed.copied().unwrap_or(self.configured);
+    }
+
+    /// How many events may be handed over now in one call; `probe` when a single head is wanted.
+    pub(super) fn room(&mut self, now: Time, batch: usize, concurrent: usize) -> Room {
+        self.refill(now);
+        if self.paused || self.tokens_short() {
+            return Room::None;
+        }
+        match self.state {
+            State::Open { until } if now >= until && self.calls == 0 => Room::Probe,
+            State::Open { .. } | State::HalfOpen => Room::None,
+            State::Closed => {
+                let alone = self.cap.is_some();
+                if self.calls >= if alone { 1 } else { concurrent.max(1) } {
+                    return Room::None;
+                }
+                let in_flight = self
+                    .limits
+                    .max_in_flight
+                    .map_or(usize::MAX, |max| max.max(1) as usize);
+                let room = batch
+                    .min(self.cap.unwrap_or(batch))
+                    .min(in_flight.saturating_sub(self.in_flight))
+                    .min(self.limits.max_rate.map_or(usize::MAX, |_| self.tokens as usize));
+                if room == 0 { Room::None } else { Room::Batch(room) }
+            }
+        }
+    }
+
+    pub(super) fn handed_over(&mut self, events: usize, probe: bool) {
+        self.in_flight += events;
+        self.calls += 1;
+        if self.limits.max_rate.is_some() {
+            self.tokens -= events as f64;
+        }
+        if probe {
+            self.state = State::HalfOpen;
+        }
+    }
+
+    pub(super) fn answered(&mut self, events: usize) {
+        self.in_flight = self.in_flight.saturating_sub(events);
+        self.calls = self.calls.saturating_sub(1);
+    }
+
+    /// A probe ended without telling anything about the destination: another may follow at once.
+    pub(super) fn inconclusive(&mut self) {
+        if self.state == State::HalfOpen && self.calls == 0 {
+            self.state = State::Open {
+                until: Time::default(),
+            };
+        }
+    }
+
+    /// Something was confirmed. True when that closed the circuit.
+    pub(super) fn succeeded(&mut self, now: Time, seqs: impl Iterator<Item = Seq>, batch: usize) -> bool {
+        self.successes += 1;
+        self.last_success = Some(now);
+        self.refusals = 0;
+        for seq in seqs {
+            self.strikes.remove(&seq);
+        }
+        self.cap = self
+            .cap
+            .map(|cap| cap.saturating_mul(2))
+            .filter(|cap| *cap < batch);
+        self.close()
+    }
+
+    /// The destination answered, if only with a refusal: it can be reached. True when that closed the circuit.
+    pub(super) fn answered_at_all(&mut self) -> bool {
+        !self.refusing && self.close()
+    }
+
+    fn close(&mut self) -> bool {
+        let was_open = self.is_open();
+        self.state = State::Closed;
+        self.refusing = false;
+        self.openings = 0;
+        self.probed.clear();
+        was_open
+    }
+
+    /// One more refusal; true when the circuit is to open instead of parking more.
+    pub(super) fn refused(&mut self) -> bool {
+        self.refusals = self.refusals.saturating_add(1);
+        self.refusals >= REFUSALS
+    }
+
+    /// The call failed as a whole. Gives the delay until the next probe.
+    pub(super) fn open(&mut self, now: Time, refusing: bool, policy: &RetryPolicy, random: f64) -> Duration {
+        if let State::Open { until } = self.state {
+            // The rest of what was in flight fails too; that is no further reason to wait longer.
+            return until - now;
+        }
+        self.openings = self.openings.saturating_add(1);
+        self.refusing = refusing;
+        let delay = policy.delay(self.openings, random);
+        self.state = State::Open { until: now + delay };
+        delay
+    }
+
+    /// A call of `size` events was lost: smaller calls from here on, until the guilty one is alone.
+    pub(super) fn bisect(&mut self, size: usize) {
+        self.cap = Some((size / 2).max(1));
+    }
+
+    /// An event was alone in flight when the destination was lost. True when it is found guilty.
+    pub(super) fn strike(&mut self, seq: Seq) -> bool {
+        let successes = self.successes;
+        let (strikes, at) = self.strikes.entry(seq).or_insert((0, u64::MAX));
+        if *at != successes {
+            *strikes += 1;
+            *at = successes;
+        }
+        let guilty = *strikes >= STRIKES;
+        if guilty {
+            self.strikes.remove(&seq);
+        } else if self.strikes.len() > SUSPECTS {
+            self.strikes.pop_first();
+        }
+        guilty
+    }
+
+    /// How long ago, in probes, an address was probed; zero for never.
+    pub(super) fn probed(&self, address: &Address) -> u64 {
+        self.probed.get(address).copied().unwrap_or(0)
+    }
+
+    /// Counts a probe of an address; gives its number.
+    pub(super) fn probe(&mut self, address: &Address) -> u64 {
+        self.probes += 1;
+        if self.probed.len() > SUSPECTS {
+            self.probed.clear();
+        }
+        self.probed.insert(address.clone(), self.probes);
+        self.probes
+    }
+
+    fn refill(&mut self, now: Time) {
+        let Some(rate) = self.limits.max_rate else { return };
+        let rate = f64::from(rate.max(1));
+        let elapsed = (now - self.tokens_at).as_secs_f64();
+        // A tenth of a second's worth may be saved up, so that batches form, and at least one event.
+        self.tokens = (self.tokens + elapsed * rate).min((rate / 10.0).max(1.0));
+        self.tokens_at = now;
+    }
+
+    fn tokens_short(&self) -> bool {
+        self.limits.max_rate.is_some() && self.tokens < 1.0
+    }
+
+    fn next_token(&self, now: Time) -> Option<Time> {
+        let rate = f64::from(self.limits.max_rate?.max(1));
+        let missing = (1.0 - self.tokens).max(0.0);
+        let at = self.tokens_at + Duration::from_secs_f64(missing / rate) + Duration::from_micros(1);
+        (at > now).then_some(at)
+    }
+}
+
+/// What may be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    None,
+    Probe,
+    Batch(usize),
+}

@@ -1,0 +1,70 @@
+//! What must hold before a line may hand something over, and what is done about lines that may not for long.
+
+use postrider_core::DestinationId;
+
+use super::rows::{LineId, Origin};
+use super::{Engine, Time};
+
+impl Engine {
+    /// Whether the head of a line may leave now; drops parked rows from memory that are not heads any more.
+    pub(super) fn may_send(&mut self, _now: Time, id: LineId) -> bool {
+        self.drop_overtaken(id);
+        self.line_may_send(id)
+    }
+
+    /// Whether the shard of a line is being served, and served without special care or with its care taken.
+    pub(super) fn line_may_send(&self, id: LineId) -> bool {
+        let Some(line) = self.rows.line(id) else {
+            return false;
+        };
+        let Some((seq, _)) = line.waiting.first_key_value() else {
+            return false;
+        };
+        self.leases.may_send(line.key.0, *seq)
+    }
+
+    /// A queued row about to be parked stands before parked rows of its line that were read earlier: they are not the
+    /// head any more, so they are forgotten and read again when their turn comes.
+    fn drop_overtaken(&mut self, id: LineId) {
+        let Some(line) = self.rows.line(id) else { return };
+        let Some(first) = line.parking.first().copied() else {
+            return;
+        };
+        for item in self.rows.waiting_parked(id) {
+            if self.rows.item(item).is_some_and(|item| item.seq > first) {
+                self.rows.remove(item, None);
+            }
+        }
+    }
+
+    /// One dead destination of several must not fill the window: once its rows exceed their share they are parked,
+    /// uncharged. A sole dead destination just stops the reading.
+    pub(super) fn hold_back(&mut self, now: Time) {
+        let open = |circuit: &super::Circuit| circuit.is_open() || circuit.is_shut(now);
+        if self.circuits.iter().all(&open) {
+            return;
+        }
+        let share = self.settings.window / (2 * self.circuits.len().max(1));
+        for index in 0..self.circuits.len() {
+            let destination = DestinationId(index);
+            if open(&self.circuits[index]) && self.rows.pending_at(destination) > share {
+                for line in self.rows.ready_lines(destination) {
+                    self.park_waiting(line);
+                }
+            }
+        }
+    }
+
+    /// The parked rows that wait in a line are forgotten: they stay in the table and are read again when they are due.
+    pub(super) fn forget_parked(&mut self, line: LineId) {
+        for id in self.rows.waiting_parked(line) {
+            let parked = self
+                .rows
+                .item(id)
+                .is_some_and(|item| matches!(item.origin, Origin::Parked(_)));
+            if parked {
+                self.rows.remove(id, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The right to shards: claimed and renewed by heartbeats, given up when drained, lost when the database says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
+
+use super::note::Note;
+use super::rows::{State, lane_index};
+use super::{Call, Command, Engine, Plant, Time};
+
+/// Unclean ends of a shard in a row after which its rows are tried one at a time.
+const CAREFUL_AFTER: u32 = 3;
+/// Unclean ends in a row, the last ones with the same row alone, after which that row is found guilty.
+const KILLER_AFTER: u32 = 6;
+/// How often a relay with less than its share asks for more.
+const HUNGRY: Duration = Duration::from_secs(1);
+/// The wait after a failed heartbeat.
+const RETRY: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) token: Token,
+    pub(super) draining: bool,
+    unclean: u32,
+    suspect: Option<Seq>,
+    /// The row written to the shard before it is tried, and whether the database has it.
+    trying: Option<(Seq, bool)>,
+    maybe_sent: [u32; 3],
+    maybe_sent_parked: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    pub(super) held: BTreeMap<Shard, Held>,
+    valid_until: Option<Time>,
+    expired: bool,
+    beat: Option<Beat>,
+    next_beat: Time,
+    share: Option<usize>,
+    release: Vec<(Shard, Token)>,
+    released: BTreeSet<Shard>,
+    /// Set once the shards are given up for good and the database knows.
+    pub(super) signed_off: bool,
+}
+
+#[derive(Debug)]
+struct Beat {
+    call: Call,
+    sent: Time,
+    suspects: Vec<Suspect>,
+    last: bool,
+}
+
+impl Leases {
+    pub(super) fn is_valid(&self, now: Time) -> bool {
+        self.valid_until.is_some_and(|until| now < until)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        let deadline = self.valid_until.filter(|_| !self.expired);
+        let beat = self.beat.is_none().then_some(self.next_beat);
+        match (deadline, beat) {
+            (Some(deadline), Some(beat)) => Some(deadline.min(beat)),
+            (deadline, beat) => deadline.or(beat),
+        }
+    }
+
+    pub(super) fn token(&self, shard: Shard) -> Option<Token> {
+        self.held.get(&shard).map(|held| held.token)
+    }
+
+    /// Whether rows of a shard are handed over: it is not being given up, and a shard that needs care hands over only
+    /// the row that the database knows to be tried.
+    pub(super) fn may_send(&self, shard: Shard, seq: Seq) -> bool {
+        self.held.get(&shard).is_some_and(|held| {
+            !held.draining && (held.unclean < CAREFUL_AFTER || held.trying == Some((seq, true)))
+        })
+    }
+
+    pub(super) fn is_careful(&self, shard: Shard) -> bool {
+        self.held
+            .get(&shard)
+            .is_some_and(|held| held.unclean >= CAREFUL_AFTER)
+    }
+
+    /// Whether a row has ended the relay every time it was tried alone.
+    pub(super) fn is_killer(&self, shard: Shard, seq: Seq) -> bool {
+        self.held
+            .get(&shard)
+            .is_some_and(|held| held.unclean >= KILLER_AFTER && held.suspect == Some(seq))
+    }
+
+    /// Something was settled: whatever ended the owners before, it was not this shard's head.
+    pub(super) fn settled(&mut self, shard: Shard) {
+        if let Some(held) = self.held.get_mut(&shard) {
+            held.unclean = 0;
+            held.suspect = None;
+            held.trying = None;
+        }
+    }
+
+    /// Whether the next row of a shard and lane may have been published by its last owner.
+    pub(super) fn take_maybe_sent(&mut self, shard: Shard, lane: Lane) -> bool {
+        self.held
+            .get_mut(&shard)
+            .is_some_and(|held| take(&mut held.maybe_sent[lane_index(lane)]))
+    }
+
+    /// The same for the parked rows of a shard.
+    pub(super) fn take_maybe_sent_parked(&mut self, shard: Shard) -> bool {
+        self.held
+            .get_mut(&shard)
+            .is_some_and(|held| take(&mut held.maybe_sent_parked))
+    }
+}
+
+fn take(left: &mut u32) -> bool {
+    let some = *left > 0;
+    *left = left.saturating_sub(1);
+    some
+}
+
+impl Engine {
+    /// The answer to a heartbeat.
+    pub(super) fn on_stood(
+        &mut self,
+        now: Time,
+        call: Call,
+        standing: Result<Standing, StoreError>,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(beat) = self.leases.beat.take_if(|beat| beat.call == call) else {
+            return;
+        };
+        let standing = match standing {
+            Ok(standing) => standing,
+            Err(error) => {
+                self.leases.next_beat = now + RETRY;
+                self.note_store("heartbeat", &error, RETRY, out);
+                return;
+            }
+        };
+        let counted_from = if self.planted(Plant::ClientClock) {
+            now
+        } else {
+            beat.sent
+        };
+        self.leases.valid_until = Some(counted_from + self.settings.lease);
+        self.leases.expired = false;
+        self.leases.share = Some(usize::from(standing.share));
+        self.leases.next_beat = beat.sent + self.settings.lease / 3;
+        self.leases.signed_off = beat.last;
+        for circuit in &mut self.circuits {
+            circuit.paused = false;
+        }
+        for (index, destination) in self.router.destinations().iter().enumerate() {
+            self.circuits[index].paused = standing.controls.paused_destinations.contains(&destination.name);
+            self.circuits[index].set_limits(standing.controls.limits.get(&destination.name));
+        }
+        let resumed = self.controls.paused && !standing.controls.paused;
+        self.controls = standing.controls.clone();
+        if resumed {
+            self.read_soon(now);
+        }
+        self.take_leases(now, standing.leases, &beat, out);
+    }
+
+    fn take_leases(&mut self, now: Time, leases: Vec<Lease>, beat: &Beat, out: &mut Vec<Command>) {
+        let given: BTreeMap<Shard, Token> = leases.iter().map(|lease| (lease.shard, lease.token)).collect();
+        let lost: Vec<Shard> = self
+            .leases
+            .held
+            .iter()
+            .filter(|(shard, held)| given.get(shard) != Some(&held.token))
+            .map(|(shard, _)| *shard)
+            .collect();
+        for shard in lost {
+            self.lose_shard(shard, false, out);
+        }
+        for lease in leases {
+            if self.planted(Plant::ShardForgotten) && self.leases.released.contains(&lease.shard) {
+                continue;
+            }
+            match self.leases.held.get_mut(&lease.shard) {
+                Some(held) => held.unclean = held.unclean.min(lease.unclean),
+                None => self.win_shard(now, lease, out),
+            }
+        }
+        for suspect in &beat.suspects {
+            if let Some(held) = self.leases.held.get_mut(&suspect.shard) {
+                if held.trying == Some((suspect.seq, false)) {
+                    held.trying = Some((suspect.seq, true));
+                }
+            }
+        }
+        let share = self.leases.share.unwrap_or(usize::MAX);
+        let over = self.leases.held.len().saturating_sub(share);
+        for held in self.leases.held.values_mut().rev().take(over) {
+            held.draining = true;
+        }
+        if self.leases.held.len() < share {
+            self.leases.next_beat = self.leases.next_beat.min(now + HUNGRY);
+        }
+    }
+
+    fn win_shard(&mut self, now: Time, lease: Lease, out: &mut Vec<Command>) {
+        let maybe = if self.planted(Plant::TakeoverUnmarked) {
+            0
+        } else {
+            lease.maybe_sent
+        };
+        out.push(Command::Note(Note::LeaseWon {
+            shard: lease.shard,
+            unclean: lease.unclean > 0 || maybe > 0,
+        }));
+        self.leases.released.remove(&lease.shard);
+        self.leases.held.insert(
+            lease.shard,
+            Held {
+                token: lease.token,
+                draining: self.stop.is_some(),
+                unclean: lease.unclean,
+                suspect: lease.suspect,
+                trying: None,
+                maybe_sent: [maybe; 3],
+                maybe_sent_parked: maybe,
+            },
+        );
+        if !self.planted(Plant::FloorPastForgotten) {
+            self.reading.forget_shard(lease.shard);
+        }
+        self.read_soon(now);
+    }
+
+    /// A shard is another's, or given up: everything of it is forgotten, and calls that carry its events are dropped.
+    pub(super) fn lose_shard(&mut self, shard: Shard, released: bool, out: &mut Vec<Command>) {
+        if self.leases.held.remove(&shard).is_none() {
+            return;
+        }
+        out.push(Command::Note(Note::LeaseLost { shard, released }));
+        let carries = |call: &Call| {
+            self.flights[call].entries.iter().any(|entry| {
+                let item = self.rows.item(entry.item);
+                item.is_some_and(|item| {
+                    item.shard == shard
+                        && matches!(item.deliveries[entry.index].state, State::InFlight(c) if c == *call)
+                })
+            })
+        };
+        let calls: Vec<Call> = self.flights.keys().copied().filter(carries).collect();
+        self.abandon(calls, out);
+        for id in self.rows.of_shard(shard) {
+            self.rows.remove(id, None);
+        }
+    }
+
+    /// The deadline of the leases has passed: nothing more is handed over, and what has not left is dropped. The rows
+    /// stay in memory, because nobody else may have taken the shards when the database answers again.
+    pub(super) fn expire(&mut self, now: Time, out: &mut Vec<Command>) {
+        if self.leases.expired || self.leases.valid_until.is_none() || self.leases.is_valid(now) {
+            return;
+        }
+        self.leases.expired = true;
+        let calls: Vec<Call> = self.flights.keys().copied().collect();
+        self.abandon(calls, out);
+    }
+
+    /// Sends a heartbeat when one is due.
+    pub(super) fn beat(&mut self, now: Time, out: &mut Vec<Command>) {
+        if self.leases.beat.is_some() || self.leases.signed_off {
+            return;
+        }
+        self.choose_suspects();
+        let unwritten = |held: &Held| matches!(held.trying, Some((_, false)));
+        let urgent = !self.leases.release.is_empty() || self.leases.held.values().any(unwritten);
+        let stopping = self.stop.is_some();
+        let last = stopping && self.leases.held.is_empty();
+        if now < self.leases.next_beat && !urgent && !last {
+            return;
+        }
+        let call = self.call();
+        let suspects: Vec<Suspect> = self
+            .leases
+            .held
+            .iter()
+            .filter_map(|(shard, held)| {
+                let (seq, written) = held.trying?;
+                (!written).then_some(Suspect { shard: *shard, seq })
+            })
+            .collect();
+        let release = std::mem::take(&mut self.leases.release);
+        self.leases.next_beat = now + self.settings.lease / 3;
+        self.leases.beat = Some(Beat {
+            call,
+            sent: now,
+            suspects: suspects.clone(),
+            last,
+        });
+        let held = self
+            .leases
+            .held
+            .iter()
+            .map(|(shard, held)| (*shard, held.token))
+            .collect();
+        let window = u32::try_from(self.settings.window).unwrap_or(u32::MAX);
+        out.push(Command::Beat(
+            call,
+            Heartbeat {
+                relay: self.identity.relay.clone(),
+                term: self.settings.lease,
+                held,
+                release,
+                claim: !stopping,
+                window,
+                suspects,
+            },
+        ));
+    }
+
+    /// On shards whose owners keep ending, the lowest row that could leave is the next to be tried alone.
+    fn choose_suspects(&mut self) {
+        let careful: Vec<Shard> = self
+            .leases
+            .held
+            .keys()
+            .copied()
+            .filter(|shard| self.leases.is_careful(*shard))
+            .collect();
+        for shard in careful {
+            let items = self.rows.of_shard(shard);
+            let open = |id: &usize| {
+                self.rows
+                    .item(*id)
+                    .filter(|item| !item.is_decided())
+                    .map(|item| item.seq)
+            };
+            let lowest = items.iter().filter_map(open).min();
+            let Some(held) = self.leases.held.get_mut(&shard) else {
+                continue;
+            };
+            match (held.trying, lowest) {
+                (Some((seq, _)), Some(lowest)) if seq == lowest => {}
+                (_, Some(lowest)) => held.trying = Some((lowest, false)),
+                (_, None) => held.trying = None,
+            }
+        }
+    }
+
+    /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.
+    pub(super) fn drain_shards(&mut self, _now: Time) {
+        let draining: Vec<Shard> = self
+            .leases
+            .held
+            .iter()
+            .filter(|(_, held)| held.draining)
+            .map(|(shard, _)| *shard)
+            .collect();
+        for shard in draining {
+            let items = self.rows.of_shard(shard);
+            if items
+                .iter()
+                .any(|id| self.rows.item(*id).is_some_and(|item| item.is_in_flight()))
+            {
+                continue;
+            }
+            if !self.planted(Plant::HalfSentReleased) {
+                self.park_half_sent(&items);
+            }
+            if items.iter().any(|id| {
+                self.rows
+                    .item(*id)
+                    .is_some_and(|item| item.is_decided() || item.settling)
+            }) {
+                continue;
+            }
+            for id in items {
+                self.rows.remove(id, None);
+            }
+            if let Some(held) = self.leases.held.remove(&shard) {
+                self.leases.release.push((shard, held.token));
+                self.leases.released.insert(shard);
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the engine tells people: one note per thing worth a log line or a metric.
+
+use std::time::Duration;
+
+use postrider_core::{DestinationName, EventId, Failure, Shard, StoreErrorKind};
+
+/// Something worth telling. Ids and numbers, never payloads.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// A destination confirmed part of a call.
+    Published {
+        /// Which destination.
+        destination: DestinationName,
+        /// The events, by type.
+        events: Vec<(EventId, String)>,
+        /// From hand-over to confirm.
+        took: Duration,
+    },
+    /// An event was refused and will be tried again.
+    WillRetry {
+        /// Which event.
+        event_id: EventId,
+        /// Where.
+        destination: DestinationName,
+        /// Why.
+        failure: Failure,
+        /// When.
+        retry_in: Duration,
+        /// Charged attempts so far.
+        attempts: u32,
+    },
+    /// An event needs a person.
+    Dead {
+        /// Which event.
+        event_id: EventId,
+        /// Its type, where known.
+        event_type: Option<String>,
+        /// Where; none when it could not be routed.
+        destination: Option<DestinationName>,
+        /// Why.
+        failure: Failure,
+    },
+    /// An event was published before, with the same content.
+    Duplicate {
+        /// Which event.
+        event_id: EventId,
+        /// Where.
+        destination: DestinationName,
+    },
+    /// A route drops the event on purpose.
+    Dropped {
+        /// Which event.
+        event_id: EventId,
+    },
+    /// Events wait for a destination that is down, or behind another of their key.
+    Parked {
+        /// How many.
+        count: usize,
+    },
+    /// A destination takes nothing.
+    CircuitOpened {
+        /// Which destination.
+        destination: DestinationName,
+        /// Why.
+        failure: Failure,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// A destination takes events again.
+    CircuitClosed {
+        /// Which destination.
+        destination: DestinationName,
+    },
+    /// The right to a shard was won.
+    LeaseWon {
+        /// Which shard.
+        shard: Shard,
+        /// Whether its last owner ended without releasing it.
+        unclean: bool,
+    },
+    /// The right to a shard was lost or given up.
+    LeaseLost {
+        /// Which shard.
+        shard: Shard,
+        /// Whether it was given up on purpose.
+        released: bool,
+    },
+    /// The database could not be asked.
+    StoreFailed {
+        /// What was being done.
+        doing: &'static str,
+        /// The kind of trouble.
+        kind: StoreErrorKind,
+        /// The error and its causes.
+        error: String,
+        /// When it is asked again.
+        retry_in: Duration,
+    },
+    /// A row was found below the floor by the rare sweep. It is published, late: worth a report to the developers.
+    Stranded {
+        /// Which event.
+        event_id: EventId,
+    },
+}

@@ -1,0 +1,365 @@
+//! Asking for rows: from behind a floor that never passes a row still to come, as many as there is room for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postrider_core::{DeadLetter, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token};
+
+use super::note::Note;
+use super::rows::lane_index;
+use super::{Call, Command, Engine, Plant, Time};
+
+/// The first wait after a read that found nothing; doubled up to the poll interval.
+const BUSY_POLL: Duration = Duration::from_millis(5);
+/// Once reads have found nothing for this long, the doorbell is armed.
+const ARM_AFTER: Duration = Duration::from_millis(15);
+/// The wait after a failed read.
+const RETRY: Duration = Duration::from_millis(250);
+/// Due heads per read, and rows behind each.
+const HEADS: usize = 256;
+const FOLLOWERS: u32 = 64;
+/// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
+const LEAST_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    ranges: BTreeMap<(Shard, Lane), Floor>,
+    under_way: Option<UnderWay>,
+    next_at: Time,
+    poll: Duration,
+    empty: bool,
+    bell: Bell,
+    swept_at: Option<Time>,
+    /// How far the sweep under way has come, per range.
+    sweep: Option<BTreeMap<(Shard, Lane), Seq>>,
+}
+
+/// How far a range has been read: everything at or below is settled or in memory.
+#[derive(Debug, Default)]
+struct Floor {
+    scanned: Seq,
+    /// The last read filled its limit: more is waiting.
+    more: bool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    call: Call,
+    ranges: Vec<Range>,
+    tokens: BTreeMap<Shard, Token>,
+    sweep: bool,
+    after_arming: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Bell {
+    #[default]
+    Off,
+    Arming,
+    /// Armed; one more read must find nothing before it may be trusted.
+    Armed,
+    /// Asleep until it rings or the poll interval is over.
+    Asleep,
+}
+
+impl Reading {
+    pub(super) fn under_way(&self) -> Option<Call> {
+        self.under_way.as_ref().map(|under_way| under_way.call)
+    }
+
+    pub(super) fn found_nothing(&self) -> bool {
+        self.empty && self.under_way.is_none() && self.sweep.is_none()
+    }
+
+    pub(super) fn forget_shard(&mut self, shard: Shard) {
+        self.ranges.retain(|(of, _), _| *of != shard);
+        if let Some(sweep) = &mut self.sweep {
+            sweep.retain(|(of, _), _| *of != shard);
+        }
+    }
+}
+
+impl Engine {
+    /// There may be something new: read at once.
+    pub(super) fn read_soon(&mut self, now: Time) {
+        self.reading.next_at = now;
+        self.reading.poll = Duration::ZERO;
+        self.reading.empty = false;
+    }
+
+    pub(super) fn on_armed(&mut self, now: Time, armed: bool) {
+        if armed && self.reading.bell == Bell::Arming {
+            self.reading.bell = Bell::Armed;
+            self.reading.next_at = now;
+        } else {
+            self.reading.bell = Bell::Off;
+        }
+    }
+
+    pub(super) fn on_rang(&mut self, now: Time) {
+        self.reading.bell = Bell::Off;
+        self.read_soon(now);
+    }
+
+    /// When the next read is due; none while one is under way or none can be made.
+    pub(super) fn read_wake(&self) -> Option<Time> {
+        let can = self.reading.under_way.is_none() && self.stop.is_none() && !self.leases.held.is_empty();
+        (can && !self.controls.paused).then_some(self.reading.next_at)
+    }
+
+    /// Asks for rows when there is room and the time has come.
+    pub(super) fn ask_read(&mut self, now: Time, out: &mut Vec<Command>) {
+        let due = self.read_wake().is_some_and(|at| now >= at);
+        if !due || !self.leases.is_valid(now) || self.reading.bell == Bell::Arming {
+            return;
+        }
+        let sweep = self.sweep_due(now);
+        let ranges = self.ranges(now, sweep);
+        let heads = HEADS
+            .min(self.settings.window)
+            .saturating_sub(self.rows.parked_len());
+        if ranges.is_empty() && heads == 0 {
+            // Every lane is full: the next settle makes room, and this is looked at again after every fact.
+            self.reading.next_at = now + BUSY_POLL;
+            return;
+        }
+        let call = self.call();
+        let serving = |held: &super::lease::Held| !held.draining;
+        let tokens: BTreeMap<Shard, Token> = self
+            .leases
+            .held
+            .iter()
+            .filter(|(_, held)| serving(held))
+            .map(|(shard, held)| (*shard, held.token))
+            .collect();
+        let named = |keep: &dyn Fn(usize) -> bool| {
+            let all = self.router.destinations().iter().enumerate();
+            all.filter(|(index, _)| keep(*index))
+                .map(|(_, one)| one.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let read = Read {
+            ranges: ranges.clone(),
+            max_bytes: self
+                .settings
+                .window_bytes
+                .saturating_sub(self.rows.bytes())
+                .max(LEAST_BYTES),
+            parked: ParkedRange {
+                shards: tokens.keys().copied().collect(),
+                heads: heads as u32,
+                followers: FOLLOWERS,
+                busy: self.rows.parked_refs(),
+                not_for: named(&|index| self.circuits[index].is_shut(now)),
+            },
+            skip_dead: named(&|index| self.router.destinations()[index].dead_letter == DeadLetter::Skip),
+        };
+        let after_arming = self.reading.bell == Bell::Armed;
+        self.reading.under_way = Some(UnderWay {
+            call,
+            ranges,
+            tokens,
+            sweep,
+            after_arming,
+        });
+        out.push(Command::Read(call, read));
+    }
+
+    /// The ranges to read, each with its fair quota of what room there is.
+    fn ranges(&mut self, now: Time, sweep: bool) -> Vec<Range> {
+        let serving: Vec<Shard> = self
+            .leases
+            .held
+            .iter()
+            .filter(|(_, held)| !held.draining)
+            .map(|(shard, _)| *shard)
+            .collect();
+        let nothing_leaves = self
+            .circuits
+            .iter()
+            .all(|circuit| circuit.is_open() || circuit.is_shut(now));
+        let full =
+            self.rows.bytes() >= self.settings.window_bytes || (nothing_leaves && !self.rows.is_empty());
+        if full {
+            return Vec::new();
+        }
+        let mut ranges = Vec::new();
+        for lane in Lane::ALL {
+            let free = self.lane_cap(lane).saturating_sub(self.rows.in_lane(lane));
+            if free == 0 {
+                continue;
+            }
+            let busy = serving
+                .iter()
+                .filter(|shard| self.floor(**shard, lane).more)
+                .count();
+            for &shard in &serving {
+                // A shard that filled its last quota shares the room with the others that did; the rest get an even share.
+                let among = if self.floor(shard, lane).more {
+                    busy
+                } else {
+                    serving.len()
+                };
+                let limit = (free / among.max(1)).max(1) as u32;
+                let floor = match &self.reading.sweep {
+                    Some(at) if sweep => at.get(&(shard, lane)).copied().unwrap_or_default(),
+                    _ => self.floor(shard, lane).scanned,
+                };
+                ranges.push(Range {
+                    shard,
+                    lane,
+                    floor,
+                    skip: self.rows.above(shard, lane, floor),
+                    limit,
+                });
+            }
+        }
+        ranges
+    }
+
+    fn floor(&mut self, shard: Shard, lane: Lane) -> &Floor {
+        self.reading.ranges.entry((shard, lane)).or_default()
+    }
+
+    /// How many queued rows of a lane may be in memory. Each lane has room of its own, so that a backlog in one never
+    /// keeps the others from being read.
+    fn lane_cap(&self, lane: Lane) -> usize {
+        let share = [2, 1, 4][lane_index(lane)];
+        (self.settings.window / share).max(1)
+    }
+
+    /// The net under all floors: once in a while everything is looked through from zero, page by page.
+    fn sweep_due(&mut self, now: Time) -> bool {
+        let last = *self.reading.swept_at.get_or_insert(now);
+        if self.reading.sweep.is_none() && now - last >= self.identity.sweep_every {
+            self.reading.swept_at = Some(now);
+            self.reading.sweep = Some(BTreeMap::new());
+        }
+        self.reading.sweep.is_some()
+    }
+
+    /// The answer to a read.
+    pub(super) fn on_page(
+        &mut self,
+        now: Time,
+        call: Call,
+        page: Result<Page, StoreError>,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(under_way) = self.reading.under_way.take_if(|under_way| under_way.call == call) else {
+            return;
+        };
+        let page = match page {
+            Ok(page) => page,
+            Err(error) => {
+                self.reading.next_at = now + RETRY;
+                self.reading.empty = false;
+                self.note_store("read", &error, RETRY, out);
+                return;
+            }
+        };
+        let current = |shard: Shard| {
+            let token = under_way.tokens.get(&shard);
+            token.is_some() && token.copied() == self.leases.token(shard)
+        };
+        let shards: Vec<Shard> = under_way
+            .tokens
+            .keys()
+            .copied()
+            .filter(|shard| current(*shard))
+            .collect();
+        self.move_floors(&under_way, &page, &shards);
+        let found = !page.queued.is_empty() || !page.parked.is_empty();
+        let next_due_in = page.next_due_in;
+        for row in page.queued {
+            if shards.contains(&row.shard) && !self.rows.has_queued(row.shard, row.seq) {
+                if under_way.sweep && row.seq <= self.floor(row.shard, row.lane).scanned {
+                    out.push(Command::Note(Note::Stranded {
+                        event_id: row.event_id.clone(),
+                    }));
+                }
+                self.arrive_queued(row, out);
+            }
+        }
+        for row in page.parked {
+            let shard = row.row.shard;
+            if shards.contains(&shard) && !self.rows.has_parked(shard, row.row.seq, &row.destination) {
+                self.arrive_parked(now, row, out);
+            }
+        }
+        self.rows.trust_again(call);
+        self.plan_next(now, found, under_way.after_arming, next_due_in, out);
+    }
+
+    fn move_floors(&mut self, under_way: &UnderWay, page: &Page, shards: &[Shard]) {
+        let last_seen = self.planted(Plant::ReadBehindLastRow);
+        let mut swept = true;
+        for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
+            if !shards.contains(&range.shard) {
+                continue;
+            }
+            let rows = page
+                .queued
+                .iter()
+                .filter(|row| row.shard == range.shard && row.lane == range.lane);
+            let (count, highest) = rows.fold((0, Seq(0)), |(n, high), row| (n + 1, high.max(row.seq)));
+            let floor = self.reading.ranges.entry((range.shard, range.lane)).or_default();
+            floor.more = count >= range.limit;
+            let to = if last_seen {
+                highest
+            } else {
+                page.horizon.min(*read_to)
+            };
+            if under_way.sweep {
+                let done = *read_to >= floor.scanned;
+                swept &= done;
+                if let Some(sweep) = &mut self.reading.sweep {
+                    sweep.insert((range.shard, range.lane), (*read_to).min(floor.scanned));
+                }
+            }
+            floor.scanned = floor.scanned.max(to);
+        }
+        if under_way.sweep && swept {
+            self.reading.sweep = None;
+        }
+    }
+
+    /// Busy: again at once. Quiet: a little later each time. Quiet for a while: arm the doorbell, look once more, sleep.
+    fn plan_next(
+        &mut self,
+        now: Time,
+        found: bool,
+        after_arming: bool,
+        next_due_in: Option<Duration>,
+        out: &mut Vec<Command>,
+    ) {
+        let reading = &mut self.reading;
+        reading.empty = !found;
+        if found {
+            reading.poll = Duration::ZERO;
+            reading.next_at = now;
+            if matches!(reading.bell, Bell::Armed | Bell::Asleep) {
+                reading.bell = Bell::Off;
+                out.push(Command::Disarm);
+            }
+            return;
+        }
+        let poll_interval = self.settings.poll_interval;
+        reading.poll = (reading.poll * 2).clamp(BUSY_POLL, poll_interval.max(BUSY_POLL));
+        let mut wait = reading.poll;
+        if after_arming && reading.bell == Bell::Armed {
+            reading.bell = Bell::Asleep;
+        }
+        match reading.bell {
+            Bell::Asleep => wait = poll_interval,
+            Bell::Off if self.identity.doorbell && reading.poll > ARM_AFTER => {
+                reading.bell = Bell::Arming;
+                let shards = self.leases.held.keys().copied().collect();
+                out.push(Command::Arm(shards));
+            }
+            _ => {}
+        }
+        let due = next_due_in.map_or(wait, |due| due.max(Duration::from_millis(1)));
+        self.reading.next_at = now + wait.min(due);
+    }
+}

@@ -1,0 +1,225 @@
+//! Handing over: which deliveries leave next, and in which call.
+
+use postrider_core::{DestinationId, Lane};
+
+use super::circuit::Room;
+use super::rows::{ItemId, LineId, State};
+use super::{Call, Command, Engine, Outgoing, Plant, Time};
+
+/// How often each lane is served in a round: the high one most, the low one never not at all.
+const ROUND: [Lane; 7] = [
+    Lane::High,
+    Lane::Normal,
+    Lane::High,
+    Lane::Low,
+    Lane::High,
+    Lane::Normal,
+    Lane::High,
+];
+/// A call carries at most this many payload bytes, unless a single event is larger.
+const CALL_BYTES: usize = 4 << 20;
+
+/// A publish call that is unanswered.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) destination: DestinationId,
+    pub(super) entries: Vec<Entry>,
+    pub(super) started: Time,
+    /// Whether nothing else was in flight to the destination all the while.
+    pub(super) alone: bool,
+}
+
+/// One delivery of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) item: ItemId,
+    pub(super) index: usize,
+    pub(super) line: LineId,
+}
+
+impl Engine {
+    /// Hands over whatever may leave now.
+    pub(super) fn send(&mut self, now: Time, out: &mut Vec<Command>) {
+        if self.stop.is_some() || self.controls.paused || !self.leases.is_valid(now) {
+            return;
+        }
+        for index in 0..self.circuits.len() {
+            let destination = DestinationId(index);
+            while self.rows.has_ready(destination) && self.send_one(now, destination, out) {}
+        }
+    }
+
+    /// One call to one destination; false when there is no room or nothing to send.
+    fn send_one(&mut self, now: Time, destination: DestinationId, out: &mut Vec<Command>) -> bool {
+        let capabilities = &self.sinks[destination.0];
+        let (ordered, concurrent) = (capabilities.ordered_batches, capabilities.concurrent_batches);
+        let room = self.circuits[destination.0].room(now, self.settings.batch_size, concurrent);
+        let call = self.call();
+        let (mut entries, mut outgoing) = (Vec::new(), Vec::new());
+        match room {
+            Room::None => return false,
+            Room::Probe => {
+                if let Some(line) = self.choose_probe(destination) {
+                    self.take(line, 1, call, &mut entries, &mut outgoing);
+                }
+            }
+            Room::Batch(size) => {
+                self.fill(now, destination, size, ordered, call, &mut entries, &mut outgoing);
+            }
+        }
+        if entries.is_empty() {
+            return false;
+        }
+        let circuit = &mut self.circuits[destination.0];
+        let alone = circuit.calls == 0;
+        circuit.handed_over(entries.len(), room == Room::Probe);
+        if !alone {
+            for flight in self
+                .flights
+                .values_mut()
+                .filter(|flight| flight.destination == destination)
+            {
+                flight.alone = false;
+            }
+        }
+        if self.planted(Plant::SettleBeforeConfirm) {
+            for entry in &entries {
+                self.rows.set_state(
+                    entry.item,
+                    entry.index,
+                    State::Confirmed(Default::default()),
+                    false,
+                );
+            }
+        }
+        self.flights.insert(
+            call,
+            Flight {
+                destination,
+                entries,
+                started: now,
+                alone,
+            },
+        );
+        out.push(Command::Publish(call, destination, outgoing));
+        true
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one loop over lanes; a struct would only rename its locals"
+    )]
+    fn fill(
+        &mut self,
+        now: Time,
+        destination: DestinationId,
+        size: usize,
+        ordered: bool,
+        call: Call,
+        entries: &mut Vec<Entry>,
+        outgoing: &mut Vec<Outgoing>,
+    ) {
+        let (mut turn, mut empty, mut bytes) = (0, 0, 0);
+        // Half a batch for one key keeps a hot key fast and leaves room for the others.
+        let per_line = if ordered { (size / 2).max(1) } else { 1 };
+        let mut shut = Vec::new();
+        while entries.len() < size && empty < ROUND.len() && bytes < CALL_BYTES {
+            let lane = ROUND[turn % ROUND.len()];
+            turn += 1;
+            match self.rows.pop_ready(destination, lane) {
+                None => empty += 1,
+                Some(line) if !self.may_send(now, line) => shut.push(line),
+                Some(line) => {
+                    empty = 0;
+                    let careful = self
+                        .rows
+                        .line(line)
+                        .is_some_and(|line| self.leases.is_careful(line.key.0));
+                    let take = if careful {
+                        1
+                    } else {
+                        per_line.min(size - entries.len())
+                    };
+                    bytes += self.take(line, take, call, entries, outgoing);
+                }
+            }
+        }
+        for line in shut {
+            self.rows.make_ready(line);
+        }
+    }
+
+    /// Probes rotate over rendered addresses first, then over keys, and take heads only.
+    fn choose_probe(&mut self, destination: DestinationId) -> Option<LineId> {
+        let circuit = &self.circuits[destination.0];
+        let candidates = self.rows.ready_lines(destination);
+        let best = candidates
+            .into_iter()
+            .filter(|line| self.line_may_send(*line))
+            .filter_map(|id| {
+                let line = self.rows.line(id)?;
+                let head = self.rows.item(*line.waiting.first_key_value()?.1)?;
+                let address = &head.at(destination)?.address;
+                Some((
+                    (circuit.probed(address), line.probed, head.seq),
+                    id,
+                    address.clone(),
+                ))
+            })
+            .min_by(|a, b| a.0.cmp(&b.0));
+        let (_, line, address) = best?;
+        let number = self.circuits[destination.0].probe(&address);
+        self.rows.line_mut(line)?.probed = number;
+        Some(line)
+    }
+
+    /// Takes up to `most` deliveries from the front of a line into a call; gives their bytes.
+    fn take(
+        &mut self,
+        line_id: LineId,
+        most: usize,
+        call: Call,
+        entries: &mut Vec<Entry>,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> usize {
+        let Some(line) = self.rows.line(line_id) else {
+            return 0;
+        };
+        let mut chosen: Vec<ItemId> = line.waiting.values().copied().take(most).collect();
+        if self.planted(Plant::ProbeFollowers) && most == 1 {
+            chosen = line.waiting.values().next_back().copied().into_iter().collect();
+        }
+        let mut bytes = 0;
+        for id in chosen {
+            let Some(item) = self.rows.item(id) else { continue };
+            let Some(index) = item.deliveries.iter().position(|one| one.line == line_id) else {
+                continue;
+            };
+            let (Some(event), delivery) = (item.event.clone(), &item.deliveries[index]) else {
+                continue;
+            };
+            bytes += item.bytes;
+            outgoing.push(Outgoing {
+                event,
+                order_key: item.key.clone(),
+                address: delivery.address.clone(),
+                message_key: delivery.message_key.clone(),
+                maybe_sent: delivery.maybe_sent,
+                replay: item.replay.clone(),
+                shard: item.shard,
+            });
+            entries.push(Entry {
+                item: id,
+                index,
+                line: line_id,
+            });
+            self.rows.set_state(id, index, State::InFlight(call), false);
+        }
+        let overtake = self.planted(Plant::FollowersOvertake);
+        if let Some(line) = self.rows.line_mut(line_id) {
+            line.call = (!overtake).then_some(call);
+        }
+        self.rows.make_ready(line_id);
+        bytes
+    }
+}

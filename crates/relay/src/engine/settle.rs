@@ -1,0 +1,248 @@
+//! Writing the decisions: one settle at a time, in the order that keeps the parked table honest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Leaves, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, Then};
+
+use super::note::Note;
+use super::rows::{Item, ItemId, Origin, State, Verdict};
+use super::{Call, Command, Engine, Plant, Time};
+
+/// Entries of one settle: large enough to share a transaction, small enough to answer in milliseconds.
+const ENTRIES: usize = 2_048;
+/// The wait after a failed settle, doubled up to the second value.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+#[derive(Debug, Default)]
+pub(super) struct Settling {
+    under_way: Option<UnderWay>,
+    pub(super) retry_at: Option<Time>,
+    failures: u32,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    call: Option<Call>,
+    settle: Arc<Settle>,
+    /// The items, in the order of the settle's entries.
+    items: Vec<ItemId>,
+}
+
+impl Settling {
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.is_none()
+    }
+}
+
+impl Engine {
+    /// Writes what is decided, or repeats a settle whose answer was lost.
+    pub(super) fn write_settle(&mut self, now: Time, out: &mut Vec<Command>) {
+        if self.settling.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.settling.retry_at = None;
+        if self.settling.under_way.is_none() {
+            self.settling.under_way = self.collect();
+        }
+        let next = self.call();
+        if let Some(under_way) = &mut self.settling.under_way {
+            if under_way.call.is_none() {
+                under_way.call = Some(next);
+                out.push(Command::Settle(next, under_way.settle.clone()));
+            }
+        }
+    }
+
+    /// Everything decided that may be written now.
+    fn collect(&mut self) -> Option<UnderWay> {
+        if !self.rows.has_decided() {
+            return None;
+        }
+        let mut chosen = BTreeSet::new();
+        let (mut queued, mut parked) = (Vec::new(), Vec::new());
+        for id in self.rows.decided() {
+            let Some(item) = self.rows.item(id) else { continue };
+            if item.settling || !self.may_settle(item, &chosen) {
+                continue;
+            }
+            chosen.insert(id);
+            match item.origin {
+                Origin::Queued => queued.push(id),
+                Origin::Parked(_) => parked.push(id),
+            }
+            if chosen.len() >= ENTRIES {
+                break;
+            }
+        }
+        if chosen.is_empty() {
+            return None;
+        }
+        let mut settle = Settle::default();
+        let mut fence: BTreeMap<Shard, _> = BTreeMap::new();
+        let items: Vec<ItemId> = queued.into_iter().chain(parked).collect();
+        for id in &items {
+            let Some(item) = self.rows.item_mut(*id) else {
+                continue;
+            };
+            item.settling = true;
+            if let Some(token) = self.leases.token(item.shard) {
+                fence.insert(item.shard, token);
+            }
+            match &item.origin {
+                Origin::Queued => settle.queued.push(SettleQueued {
+                    shard: item.shard,
+                    seq: item.seq,
+                    event_id: item.event_id.clone(),
+                    key: item.key.clone(),
+                    leaves: leaves(item, self.router.destinations()),
+                }),
+                Origin::Parked(parked) => settle.parked.push(SettleParked {
+                    shard: item.shard,
+                    seq: item.seq,
+                    destination: parked.destination.clone(),
+                    version: parked.version,
+                    then: then(item),
+                }),
+            }
+        }
+        settle.fence = fence.into_iter().collect();
+        if self.planted(Plant::SettledForgotten) {
+            for id in &items {
+                self.rows.remove(*id, None);
+            }
+        }
+        Some(UnderWay {
+            call: None,
+            settle: Arc::new(settle),
+            items,
+        })
+    }
+
+    /// No settle parks a row for a destination while an earlier row of its key and destination is still queued, unless
+    /// it parks that one too. A row parked without a destination counts for every destination.
+    fn may_settle(&self, item: &Item, chosen: &BTreeSet<ItemId>) -> bool {
+        if !item.is_queued() || self.planted(Plant::EarlyPark) {
+            return true;
+        }
+        if let Some(Verdict::Leaves(Leaves::Decided { .. })) = &item.verdict {
+            let key = (item.shard, item.lane, item.key.clone());
+            let earlier = self.rows.members_to(&key, item.seq.before());
+            return earlier.iter().all(|id| chosen.contains(id));
+        }
+        item.deliveries
+            .iter()
+            .filter(|one| matches!(one.state, State::Park(_)))
+            .all(|one| {
+                let line = self.rows.line(one.line);
+                let Some((_, id)) = line.and_then(|line| line.unsettled.range(..item.seq).next_back()) else {
+                    return true;
+                };
+                let before = self.rows.item(*id).and_then(|before| before.at(one.destination));
+                match before.map(|before| &before.state) {
+                    Some(State::Pending | State::InFlight(_)) => false,
+                    Some(State::Park(_)) => chosen.contains(id),
+                    Some(State::Confirmed(_) | State::Duplicate) | None => true,
+                }
+            })
+    }
+
+    /// The answer to a settle.
+    pub(super) fn on_settled(
+        &mut self,
+        now: Time,
+        call: Call,
+        settled: Result<Vec<Settled>, StoreError>,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(under_way) = self
+            .settling
+            .under_way
+            .take_if(|under_way| under_way.call == Some(call))
+        else {
+            return;
+        };
+        let settled = match settled {
+            Ok(settled) => settled,
+            Err(error) => {
+                let delay = RETRY
+                    .0
+                    .saturating_mul(1 << self.settling.failures.min(6))
+                    .min(RETRY.1);
+                self.settling.failures = self.settling.failures.saturating_add(1);
+                self.settling.retry_at = Some(now + delay);
+                self.settling.under_way = Some(UnderWay {
+                    call: None,
+                    ..under_way
+                });
+                self.note_store("settle", &error, delay, out);
+                return;
+            }
+        };
+        self.settling.failures = 0;
+        let mut fenced = BTreeSet::new();
+        let mut parked = 0;
+        for (id, what) in under_way.items.iter().zip(settled) {
+            let Some(item) = self.rows.item(*id).filter(|item| item.settling) else {
+                continue;
+            };
+            let shard = item.shard;
+            match what {
+                Settled::Fenced => {
+                    fenced.insert(shard);
+                }
+                Settled::Done | Settled::Gone => {
+                    parked += usize::from(
+                        item.deliveries
+                            .iter()
+                            .any(|one| matches!(one.state, State::Park(_))),
+                    );
+                    if matches!(item.origin, Origin::Parked(_)) {
+                        self.read_soon(now);
+                    }
+                    self.leases.settled(shard);
+                    self.rows.remove(*id, self.reading.under_way());
+                }
+            }
+        }
+        if parked > 0 {
+            out.push(Command::Note(Note::Parked { count: parked }));
+        }
+        for shard in fenced {
+            self.lose_shard(shard, false, out);
+        }
+    }
+}
+
+fn leaves(item: &mut Item, destinations: &[Arc<postrider_core::Destination>]) -> Leaves {
+    if let Some(Verdict::Leaves(leaves)) = &item.verdict {
+        return leaves.clone();
+    }
+    let (mut sent, mut parked) = (Vec::new(), Vec::new());
+    for delivery in &item.deliveries {
+        match &delivery.state {
+            State::Confirmed(receipt) => {
+                sent.push((destinations[delivery.destination.0].name.clone(), receipt.clone()));
+            }
+            State::Park(park) => parked.push(park.clone()),
+            State::Duplicate | State::Pending | State::InFlight(_) => {}
+        }
+    }
+    if sent.is_empty() && parked.is_empty() {
+        Leaves::Duplicate
+    } else {
+        Leaves::Decided { sent, parked }
+    }
+}
+
+fn then(item: &Item) -> Then {
+    if let Some(Verdict::Then(then)) = &item.verdict {
+        return then.clone();
+    }
+    match item.deliveries.first().map(|delivery| &delivery.state) {
+        Some(State::Confirmed(receipt)) => Then::Sent(receipt.clone()),
+        Some(State::Park(park)) => Then::Again(park.clone()),
+        Some(State::Duplicate | State::Pending | State::InFlight(_)) | None => Then::Duplicate,
+    }
+}
