@@ -12,11 +12,6 @@ use tokio::sync::oneshot;
 use crate::writer::Writer;
 use crate::{FileError, FileOptions};
 
-const ADDRESS: &[AddressField] = &[AddressField {
-    name: "path",
-    required: false,
-}];
-
 /// Messages as JSON lines; the crate's documentation has the format.
 ///
 /// All writing is done by one thread of its own, because a disk may take seconds to answer and the tasks of the relay
@@ -28,6 +23,13 @@ pub struct FileSink {
 }
 
 impl FileSink {
+    /// The parts of an address that a file takes, for checking routes before anything is opened. Standard output has
+    /// none.
+    pub const ADDRESS: &[AddressField] = &[AddressField {
+        name: "path",
+        required: false,
+    }];
+
     /// Opens a file for appending and creates it if need be; its directory must exist.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<FileSink, FileError> {
         let path = path.as_ref();
@@ -47,7 +49,11 @@ impl FileSink {
             // One write at a time is what keeps a batch in one piece.
             concurrent_batches: 1,
             durable: writer.is_durable(),
-            address: if writer.takes_paths() { ADDRESS } else { &[] },
+            address: if writer.takes_paths() {
+                FileSink::ADDRESS
+            } else {
+                &[]
+            },
         };
         let (jobs, queue) = mpsc::channel();
         thread::Builder::new()

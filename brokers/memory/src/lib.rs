@@ -30,3 +30,6 @@ mod source;
 
 pub use sink::{MemorySink, TooFew};
 pub use source::MemorySource;
+
+/// The same, where it is seen as a broker with both its sides.
+pub type MemoryBroker = MemorySink;

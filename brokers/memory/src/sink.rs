@@ -5,29 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postrider_core::{
-    AddressField, Answer, BoxFuture, Capabilities, ErrorKind, Failure, Message, Receipt, Sink,
-};
+use postrider_core::{Answer, BoxFuture, Capabilities, ErrorKind, Failure, Message, Receipt, Sink};
 
 use crate::MemorySource;
 use crate::queue::{Shared, State};
 use crate::script::{Fate, Next};
 
-/// The parts of an address that routes to real brokers have, so that a test can use the routes of production.
-const ADDRESS: &[AddressField] = &[
-    optional("exchange"),
-    optional("routing_key"),
-    optional("topic"),
-    optional("subject"),
-    optional("stream"),
-    optional("queue"),
-    optional("url"),
-    optional("path"),
-];
-
 /// A broker in memory; see the crate's documentation.
 ///
-/// Cloning gives another handle to the same broker. Closing closes one handle only.
+/// Cloning gives another handle to the same broker. Closing closes one handle only. Any address is taken, so that a test
+/// can use the routes of production.
 #[derive(Debug, Default)]
 pub struct MemorySink {
     shared: Arc<Shared>,
@@ -168,7 +155,6 @@ impl Sink for MemorySink {
         Capabilities {
             ordered_batches: true,
             durable: false,
-            address: ADDRESS,
             ..Capabilities::default()
         }
     }
@@ -203,11 +189,4 @@ fn take(state: &mut State, message: &Message) -> Result<Answer, Failure> {
 
 fn message_key(message: &Message) -> &str {
     message.order_key.as_str()
-}
-
-const fn optional(name: &'static str) -> AddressField {
-    AddressField {
-        name,
-        required: false,
-    }
 }
