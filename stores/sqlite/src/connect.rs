@@ -1,0 +1,164 @@
+//! Connections, and the threads that own them.
+//!
+//! SQLite's calls block, so each connection lives on a thread of its own and takes jobs one after the other: one thread
+//! writes, one reads for the engine, one reads for operators. A reader never waits for a writer, and an operator's long
+//! listing never delays the relay.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postrider_core::{StoreError, StoreErrorKind};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::oneshot;
+
+use crate::config::SqliteOptions;
+use crate::doorbell::Bells;
+use crate::error::{self, Result, store_error};
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The one that writes.
+    Writer,
+    /// One that cannot write, even by mistake.
+    Reader,
+}
+
+/// Opens a connection with the settings that the promises rest on.
+pub(crate) fn open(path: &Path, options: &SqliteOptions, role: Role) -> Result<Connection, StoreError> {
+    // Every connection to such a path would see a database of its own.
+    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        let text = "an outbox needs a file: a database in memory cannot be shared between the writer and the readers";
+        return Err(StoreError::new(StoreErrorKind::Unreachable, text));
+    }
+    let doing = format!("opening the SQLite database {}", path.display());
+    connect(path, options, role).map_err(|error| store_error(error, &doing))
+}
+
+fn connect(path: &Path, options: &SqliteOptions, role: Role) -> rusqlite::Result<Connection> {
+    // No URI flag: a file whose name begins with `file:` is just a file.
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if options.create {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "foreign_keys", false)?;
+    match role {
+        Role::Writer => {
+            write_ahead(&connection, options.busy_timeout)?;
+            // NORMAL may lose the last commits in a power cut: a settle, which repeats messages, or worse, an event.
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            // After a burst the log would keep its largest size for ever.
+            connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        }
+        Role::Reader => connection.pragma_update(None, "query_only", true)?,
+    }
+    Ok(connection)
+}
+
+/// Switches to the write-ahead log. The switch needs the file for itself and does not wait by `busy_timeout`, so two
+/// processes that open a new file together would fail without this loop.
+fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let switched =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match switched {
+            Err(error) if error::is_busy(&error) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// A connection on its thread, with the doorbells that watch it.
+pub(crate) struct Desk {
+    pub(crate) connection: Connection,
+    pub(crate) bells: Bells,
+}
+
+type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// The way to a thread that owns a connection. The thread ends when the last handle is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Worker {
+    /// Starts the thread. While a doorbell is armed it looks at the database every so often.
+    pub(crate) fn spawn(
+        name: &str,
+        connection: Connection,
+        look_every: Duration,
+    ) -> Result<Self, StoreError> {
+        let (jobs, inbox) = mpsc::channel();
+        let desk = Desk {
+            connection,
+            bells: Bells::default(),
+        };
+        thread::Builder::new()
+            .name(format!("postrider-sqlite-{name}"))
+            .spawn(move || work(desk, &inbox, look_every))
+            .map_err(|error| {
+                StoreError::new(StoreErrorKind::Other, "cannot start a thread for the database")
+                    .with_source(error)
+            })?;
+        Ok(Self { jobs })
+    }
+
+    /// Runs a job and answers with its result. A call that is dropped before its turn is not run at all; one that has
+    /// begun is finished, because a half-done transaction would be rolled back and tells nobody anything.
+    pub(crate) async fn call<T, F>(&self, doing: &'static str, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Desk) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |desk| {
+            if !reply.is_closed() {
+                // Nobody may be waiting any more, and that is fine.
+                let _ = reply.send(job(desk));
+            }
+        });
+        let gone = || {
+            let text = format!("{doing}: the database thread has ended or the call panicked");
+            StoreError::new(StoreErrorKind::Other, text)
+        };
+        self.jobs.send(job).map_err(|_| gone())?;
+        match answer.await {
+            Ok(result) => result.map_err(|error| error.while_doing(doing)),
+            Err(_) => Err(gone()),
+        }
+    }
+}
+
+fn work(mut desk: Desk, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
+    loop {
+        let job = if desk.bells.are_armed() {
+            match jobs.recv_timeout(look_every) {
+                Ok(job) => Some(job),
+                Err(mpsc::RecvTimeoutError::Timeout) => None,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        } else {
+            match jobs.recv() {
+                Ok(job) => Some(job),
+                Err(mpsc::RecvError) => return,
+            }
+        };
+        if let Some(job) = job {
+            // One call that panics must not take the outbox down with it. Its transaction is rolled back by unwinding,
+            // and its caller learns of it by the reply that never comes.
+            let _ = catch_unwind(AssertUnwindSafe(|| job(&mut desk)));
+        }
+        desk.bells.look(&desk.connection);
+    }
+}

@@ -1,0 +1,185 @@
+//! Producing: an event goes into the outbox in the caller's own transaction.
+
+mod rusqlite;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use postrider_core::{Event, EventId, InvalidEvent};
+
+use crate::clock;
+use crate::ident::{IdentError, Tables};
+
+/// The outbox as a producer sees it: the name of the table, and nothing else.
+///
+/// Every method takes the caller's transaction, never a connection or a pool: an event that is committed apart from the
+/// business row it speaks of is exactly what an outbox is there to prevent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbox {
+    tables: Tables,
+    insert: String,
+}
+
+impl Outbox {
+    /// The outbox of this prefix; the same as in [`SqliteOptions::prefix`](crate::SqliteOptions::prefix).
+    pub fn new(prefix: &str) -> Result<Outbox, IdentError> {
+        Tables::new(prefix).map(Outbox::of)
+    }
+
+    fn of(tables: Tables) -> Self {
+        let insert = tables.sql(
+            "INSERT INTO {outbox} (event_id, event_type, aggregate_type, aggregate_id, event_key, payload,
+                    payload_bytes, content_type, headers, priority, available_at, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        );
+        Self { tables, insert }
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Whether a message of SQLite is about the unique id of this table, and not about any other constraint.
+    fn is_duplicate(&self, message: &str) -> bool {
+        let named = format!("UNIQUE constraint failed: {}.event_id", self.tables.prefix());
+        message.to_ascii_lowercase().contains(&named.to_ascii_lowercase())
+    }
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self::of(Tables::default())
+    }
+}
+
+/// What kind of failure an enqueue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnqueueErrorKind {
+    /// The event breaks a limit; nothing was sent to the database.
+    Invalid(InvalidEvent),
+    /// An event with this id is in the outbox already.
+    DuplicateId(EventId),
+    /// The outbox table is missing or of another version.
+    Schema,
+    /// Anything else that the database says.
+    Store,
+}
+
+/// An event was not enqueued. The transaction is as it was before the call and may go on or roll back.
+#[derive(Debug)]
+pub struct EnqueueError {
+    kind: EnqueueErrorKind,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl EnqueueError {
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &EnqueueErrorKind {
+        &self.kind
+    }
+
+    fn new(kind: EnqueueErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
+        Self {
+            kind,
+            source: Some(Box::new(source)),
+        }
+    }
+}
+
+impl From<InvalidEvent> for EnqueueError {
+    fn from(invalid: InvalidEvent) -> Self {
+        Self {
+            kind: EnqueueErrorKind::Invalid(invalid),
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for EnqueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            EnqueueErrorKind::Invalid(invalid) => {
+                write!(f, "the event is not valid and was not enqueued: {invalid}")
+            }
+            EnqueueErrorKind::DuplicateId(id) => write!(
+                f,
+                "an event with the id {id} is queued already; give every event an id of its own, or take this as \
+                 success if it is the same event enqueued twice"
+            ),
+            EnqueueErrorKind::Schema => {
+                f.write_str("the outbox table is missing or of another version; run `postrider migrate up`")
+            }
+            EnqueueErrorKind::Store => f.write_str(
+                "the database did not take the event; roll the transaction back and try it again as a whole",
+            ),
+        }
+    }
+}
+
+impl StdError for EnqueueError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match (&self.kind, &self.source) {
+            (EnqueueErrorKind::Invalid(invalid), _) => Some(invalid),
+            (_, Some(source)) => Some(&**source),
+            (_, None) => None,
+        }
+    }
+}
+
+/// An event in the form of the columns.
+struct Columns<'a> {
+    event: &'a Event,
+    headers: Option<String>,
+    available_at: Moment,
+    created_at: Moment,
+}
+
+/// A time as a column takes it: text, or a number where the calendar ends, or null.
+enum Moment {
+    Text(String),
+    Number(i64),
+    Null,
+}
+
+impl<'a> Columns<'a> {
+    /// Checks the event before the database sees it, so that a bad one never costs the business transaction a statement.
+    fn of(event: &'a Event) -> Result<Self, InvalidEvent> {
+        event.validate()?;
+        let moment = |time: Option<_>| match time.map(clock::text) {
+            Some(Ok(text)) => Moment::Text(text),
+            Some(Err(number)) => Moment::Number(number),
+            None => Moment::Null,
+        };
+        Ok(Self {
+            event,
+            headers: (!event.headers.is_empty()).then(|| headers(event)),
+            available_at: moment(event.available_at),
+            created_at: moment(event.created_at),
+        })
+    }
+
+    fn payload_text(&self) -> Option<&str> {
+        match &self.event.payload {
+            postrider_core::Payload::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn payload_bytes(&self) -> Option<&[u8]> {
+        match &self.event.payload {
+            postrider_core::Payload::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+fn headers(event: &Event) -> String {
+    let object = event
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str())));
+    serde_json::Value::Object(object.collect()).to_string()
+}

@@ -1,0 +1,9 @@
+DROP TABLE {outbox_audit};
+DROP TABLE {outbox_control};
+DROP TABLE {outbox_relay};
+DROP TABLE {outbox_shard};
+DROP TABLE {outbox_sent};
+DROP TABLE {outbox_parked};
+DROP TABLE {outbox};
+DROP TABLE {outbox_meta};
+DROP TABLE {outbox_migrations};
