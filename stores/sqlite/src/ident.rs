@@ -51,6 +51,13 @@ impl Tables {
         }
     }
 
+    /// The one table of an inbox.
+    pub(crate) fn inbox() -> Self {
+        Self {
+            prefix: "inbox".into(),
+        }
+    }
+
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }

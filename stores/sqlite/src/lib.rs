@@ -46,10 +46,12 @@
 mod clock;
 mod config;
 mod connect;
+mod console;
 mod doorbell;
 mod error;
 mod heads;
 mod ident;
+mod inbox;
 mod lease;
 mod produce;
 mod read;
@@ -57,8 +59,10 @@ mod row;
 mod schema;
 mod settle;
 mod store;
+pub mod testing;
 
 pub use config::SqliteOptions;
 pub use ident::IdentError;
+pub use inbox::{Inbox, OnceError};
 pub use produce::{EnqueueError, EnqueueErrorKind, Outbox};
 pub use store::SqliteStore;
