@@ -45,7 +45,12 @@ impl Output {
     /// Appends whole lines in one write, and waits for the disk if asked to.
     pub(crate) fn append(&mut self, lines: &[u8], sync: bool) -> Appended {
         match self {
-            Output::Log(log) => log.append(lines, sync),
+            Output::Log(log) => {
+                let appended = log.append(lines, sync);
+                // In case it is the descriptor that went bad, as on a network disk, the next batch gets a new one.
+                log.distrusted = appended.error.is_some();
+                appended
+            }
             Output::Stream(stream) => stream.append(lines),
         }
     }
@@ -64,6 +69,8 @@ pub(crate) struct Log {
     end: u64,
     /// Whether the file system knows locks; without them nothing is ever cut off.
     lockable: bool,
+    /// Whether the file has to be opened anew before it is written to.
+    distrusted: bool,
 }
 
 impl Log {
@@ -82,6 +89,7 @@ impl Log {
             file,
             end: 0,
             lockable,
+            distrusted: false,
         };
         log.mend()?;
         Ok(log)
@@ -141,14 +149,20 @@ impl Log {
 
     /// Makes sure that the file is the one at the path and ends cleanly.
     fn ready(&mut self) -> io::Result<Ready> {
-        if !self.is_current()? {
+        if self.distrusted || !self.is_current()? {
+            // Without this our own lock would keep us from cutting off half a line. Until a new file is open nothing
+            // is written, so that the lock is not missed.
+            self.distrusted = true;
+            let _ = self.file.unlock();
             *self = Log::open(&self.path)?;
         }
         self.mend()
     }
 
     fn is_current(&self) -> io::Result<bool> {
-        let ours = self.file.metadata()?;
+        let Ok(ours) = self.file.metadata() else {
+            return Ok(false);
+        };
         match fs::metadata(&self.path) {
             Ok(found) => Ok((found.dev(), found.ino()) == (ours.dev(), ours.ino())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

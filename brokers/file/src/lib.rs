@@ -17,6 +17,8 @@
 //! So `body` always is the document itself, and the bytes of any body can be had back exactly. A reader takes a line
 //! when it sees the line's end: what has none yet may be cut off again.
 //!
+//! The receipt of a line is `name@offset`, the byte at which it begins, or `stdout:number`.
+//!
 //! **Crashes.** A process that dies while it writes leaves half a line. Whoever writes next cuts it off, or, while
 //! another process has the file open, ends it with a line feed, which leaves a line that is not JSON. Nothing that was
 //! confirmed is ever cut.

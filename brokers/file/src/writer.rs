@@ -126,10 +126,6 @@ impl Writer {
                 Ok(output) => output.append(&part.lines, sync),
                 Err(error) => Appended::nothing(error),
             };
-            if appended.error.is_some() {
-                // A file that failed is opened anew, in case it is the descriptor that went bad.
-                self.routed.retain(|(file, _)| Some(file) != part.file.as_ref());
-            }
             answers.take(&part, &name, &appended, asked);
         }
     }
