@@ -66,3 +66,17 @@ pub use ident::IdentError;
 pub use inbox::{Inbox, OnceError};
 pub use produce::{EnqueueError, EnqueueErrorKind, Outbox};
 pub use store::SqliteStore;
+
+/// The statements whose plans a test pins; not part of the interface.
+#[doc(hidden)]
+pub fn statements_for_tests(prefix: &str) -> Vec<(&'static str, String)> {
+    let Ok(tables) = ident::Tables::new(prefix) else {
+        return Vec::new();
+    };
+    let mut statements = read::statements();
+    statements.extend(settle::statements());
+    statements
+        .into_iter()
+        .map(|(name, template)| (name, tables.sql(&template)))
+        .collect()
+}

@@ -1,0 +1,174 @@
+//! How statements find their rows: pinned, so that no later index or statistic turns a probe into a scan.
+
+use std::time::{Duration, Instant};
+
+use postrider_core::{Blocked, Console, Filter, ParkedRange, Range, Read, Shard, Status, Store};
+use rusqlite::Connection;
+
+use crate::common::{Db, everything};
+
+/// The plan of a statement, one line a step.
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a plan");
+    // Unbound parameters are null, which no plan of SQLite depends on.
+    let lines = statement.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>();
+    lines.expect("lines").join("\n")
+}
+
+#[tokio::test]
+async fn reads_are_ranges_and_probes_of_indexes() {
+    let db = Db::new().await;
+    let connection = db.connect();
+    for pass in ["fresh", "analysed"] {
+        for (what, sql) in postrider_sqlite::statements_for_tests("outbox") {
+            let plan = plan(&connection, &sql);
+            assert!(!plan.contains("SCAN"), "{pass} {what}: {plan}\n{sql}");
+            assert!(!plan.contains("TEMP B-TREE"), "{pass} {what}: {plan}\n{sql}");
+        }
+        // Statistics of a table with a few odd rows must not turn a plan.
+        fill(&connection, 200);
+        connection.execute_batch("ANALYZE").expect("analysed");
+    }
+}
+
+fn fill(connection: &Connection, keys: usize) {
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {keys})
+             SELECT 'q' || i, 'T', 'A', i, '{{}}' FROM n;
+             INSERT INTO outbox_sent (seq, event_id, destination, event_type, aggregate_type, aggregate_id, outcome,
+                    published_at)
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {keys})
+             SELECT i, 's' || i, 'd', 'T', 'A', i, 'published', i FROM n;"
+        ))
+        .expect("filled");
+    park(connection, keys, "'k' || i", "'d'", "0", "0");
+}
+
+/// Parks rows 1,000,001 and up, each value an expression over `i`.
+fn park(connection: &Connection, rows: usize, key: &str, destination: &str, dead: &str, next_attempt: &str) {
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO outbox_parked (seq, destination, lane, order_key, event_id, event_type, aggregate_type,
+                    aggregate_id, payload, version, dead, next_attempt_at, attempts, failures, maybe_sent, updated_at)
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+             SELECT coalesce((SELECT max(seq) FROM outbox_parked), 1000000) + i, {destination}, 0, {key}, 'p' || i, 'T',
+                    'A', '1', '{{}}', 1, {dead}, {next_attempt}, 0, 0, 0, 0 FROM n"
+        ))
+        .expect("parked");
+}
+
+/// The fastest of several reads, so that a busy machine does not fail the test.
+async fn fastest(db: &Db, read: impl Fn() -> Read) -> (Duration, postrider_core::Page) {
+    let mut best = None;
+    for _ in 0..10 {
+        let read = read();
+        let began = Instant::now();
+        let page = db.store.read(read).await.expect("a page");
+        let took = began.elapsed();
+        if best.as_ref().is_none_or(|(known, _)| took < *known) {
+            best = Some((took, page));
+        }
+    }
+    best.expect("at least one read")
+}
+
+const FAST: Duration = Duration::from_millis(20);
+
+#[tokio::test]
+async fn a_key_with_a_hundred_thousand_followers_costs_as_much_as_one() {
+    let db = Db::new().await;
+    let connection = db.connect();
+    park(&connection, 100_000, "'hot'", "'d'", "0", "0");
+    park(&connection, 3, "'cold' || i", "'d'", "0", "0");
+    connection
+        .execute(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, event_key) VALUES ('T', 'A', '1', 'hot')",
+            [],
+        )
+        .expect("queued");
+    let (took, page) = fastest(&db, everything).await;
+    assert_eq!(page.parked.len(), 4, "one head a key");
+    assert_eq!(page.queued[0].blocked, Blocked::At(vec!["d".into()]));
+    assert!(took < FAST, "{took:?}");
+}
+
+#[tokio::test]
+async fn dead_keys_and_closed_destinations_are_not_walked() {
+    let db = Db::new().await;
+    let connection = db.connect();
+    park(&connection, 50_000, "'dead' || i", "'d'", "1", "0");
+    park(&connection, 50_000, "'down' || i", "'closed'", "0", "0");
+    park(&connection, 1, "'live'", "'e'", "0", "0");
+    let (took, page) = fastest(&db, || Read {
+        parked: ParkedRange {
+            not_for: vec!["closed".into()],
+            ..everything().parked
+        },
+        ..everything()
+    })
+    .await;
+    assert_eq!(page.parked.len(), 1);
+    assert_eq!(page.next_due_in, None);
+    assert!(took < FAST, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_walk_over_many_waiting_keys_is_bounded_and_goes_on() {
+    let db = Db::new().await;
+    let connection = db.connect();
+    park(&connection, 20_000, "'later' || i", "'d'", "0", "9000000000000000");
+    park(&connection, 1, "'now'", "'z'", "0", "0");
+    let began = Instant::now();
+    let mut reads = 0;
+    loop {
+        let page = db.store.read(everything()).await.expect("a page");
+        reads += 1;
+        if !page.parked.is_empty() {
+            break;
+        }
+        let again = page.next_due_in.expect("there is more to look at");
+        assert!(again <= Duration::from_millis(20), "{again:?}");
+        assert!(reads < 20 && began.elapsed() < Duration::from_secs(20), "the walk comes around");
+    }
+    assert!(reads > 1, "one read does not walk over everything");
+    let (took, _) = fastest(&db, everything).await;
+    assert!(took < 4 * FAST, "{took:?}");
+}
+
+#[tokio::test]
+async fn rows_in_memory_do_not_slow_a_read_down() {
+    let db = Db::new().await;
+    fill(&db.connect(), 20_000);
+    let held: Vec<_> = (1..=19_990).map(postrider_core::Seq).collect();
+    let (took, page) = fastest(&db, || Read {
+        ranges: vec![Range {
+            skip: held.clone(),
+            limit: 100,
+            ..everything().ranges[1].clone()
+        }],
+        parked: ParkedRange::default(),
+        max_bytes: usize::MAX,
+        skip_dead: vec![],
+    })
+    .await;
+    assert_eq!(page.queued.len(), 10);
+    assert_eq!(page.queued[0].shard, Shard(0));
+    assert!(took < FAST, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_lookup_by_id_does_not_walk_the_history() {
+    let db = Db::new().await;
+    fill(&db.connect(), 50_000);
+    let filter = Filter {
+        event_id: Some("s49999".into()),
+        ..Filter::default()
+    };
+    let began = Instant::now();
+    let listing = db.store.list(filter, 10, None).await.expect("a listing");
+    assert_eq!(listing.events.len(), 1);
+    assert_eq!(listing.events[0].status(), Status::Published);
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+}
