@@ -1,0 +1,149 @@
+//! End-to-end proofs: a service, the real `postrider` process and a consumer, with something going wrong in between.
+//!
+//! Every scenario takes orders in a business table, lets the release binary publish them, reads what arrived in another
+//! process, and compares the two. `cargo xtask scenario --list` names them all; `--keep DIR` leaves what was committed
+//! and what arrived, so that anyone can count again.
+
+mod account;
+mod bad_input;
+mod consumer;
+mod crash_points_sqlite;
+mod demo;
+mod outcome;
+mod process;
+mod producer;
+mod shop;
+mod sqlite_million;
+mod sqlite_two_processes;
+mod stage;
+mod wait;
+
+use std::path::PathBuf;
+
+use crate::cargo::release_binary;
+use crate::failure::{Failure, Result};
+
+pub(crate) use consumer::{Args as ConsumerArgs, run as consume};
+use outcome::Outcome;
+pub(crate) use producer::{Args as ProducerArgs, run as produce};
+use stage::Stage;
+
+/// One proof.
+struct Scenario {
+    name: &'static str,
+    what: &'static str,
+    play: fn(&Stage) -> Result<Outcome>,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "demo",
+        what: "the demo: 2,000 orders in 10 s, nothing lost, invented, reordered or done twice",
+        play: demo::play,
+    },
+    Scenario {
+        name: "bad-input",
+        what: "every kind of bad input gets a clear error and loses nothing",
+        play: bad_input::play,
+    },
+    Scenario {
+        name: "crash-points-sqlite",
+        what: "the relay ends at every named crash point, again and again, while orders go on",
+        play: crash_points_sqlite::play,
+    },
+    Scenario {
+        name: "sqlite-two-processes",
+        what: "a producing and a relaying process on one file, the relay killed five times",
+        play: sqlite_two_processes::play,
+    },
+    Scenario {
+        name: "sqlite-million",
+        what: "a million queued rows are drained in bounded memory, none slower than the first",
+        play: sqlite_million::play,
+    },
+];
+
+/// `cargo xtask scenario`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which one
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Name them all
+    #[arg(long)]
+    list: bool,
+    /// Print nothing but the JSON line on standard output
+    #[arg(long)]
+    json: bool,
+    /// Leave committed.jsonl and arrived.jsonl in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// The size that `cargo xtask test` runs
+    #[arg(long)]
+    reduced: bool,
+}
+
+/// Runs one scenario or lists them; false if it is not ok.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    if args.list {
+        for scenario in SCENARIOS {
+            println!("{:<22} {}", scenario.name, scenario.what);
+        }
+        return Ok(true);
+    }
+    let scenario = find(args.name.as_deref().unwrap_or_default())?;
+    if !args.json {
+        println!("{}: {}", scenario.name, scenario.what);
+    }
+    let outcome = play(scenario, args.reduced, args.keep.as_deref())?;
+    for problem in outcome.problems() {
+        eprintln!("problem: {problem}");
+    }
+    println!("{}", outcome.json(scenario.name));
+    Ok(outcome.is_ok())
+}
+
+/// The names of all scenarios.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|scenario| scenario.name)
+}
+
+/// Runs one scenario at the reduced size, for `cargo xtask test`.
+pub(crate) fn reduced(name: &str) -> Result<String> {
+    let scenario = find(name)?;
+    let outcome = play(scenario, true, None)?;
+    match outcome.problems().first() {
+        None => Ok(outcome.json(scenario.name).to_string()),
+        Some(problem) => Err(Failure::new(format!(
+            "{problem}; {}",
+            outcome.json(scenario.name)
+        ))),
+    }
+}
+
+fn find(name: &str) -> Result<&'static Scenario> {
+    SCENARIOS
+        .iter()
+        .find(|scenario| scenario.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = names().collect();
+            Failure::new(format!(
+                "there is no scenario {name:?}; there are: {}",
+                known.join(", ")
+            ))
+        })
+}
+
+fn play(scenario: &Scenario, reduced: bool, keep: Option<&std::path::Path>) -> Result<Outcome> {
+    let binary = release_binary("postrider-cli", "postrider")?;
+    let stage = Stage::new(binary, reduced)?;
+    let outcome = (scenario.play)(&stage);
+    if let Some(keep) = keep {
+        stage.keep(keep)?;
+    }
+    if !outcome.as_ref().is_ok_and(Outcome::is_ok) {
+        // What happened is in the logs and databases: they are worth more than a clean temporary directory.
+        eprintln!("the files are left in {}", stage.leave().display());
+    }
+    outcome
+}

@@ -1,0 +1,90 @@
+//! What must be on the machine, and how it gets there.
+//!
+//! Each entry says how to look for a tool and which Debian package has it. As root, with apt, what is missing is
+//! installed; otherwise it is named. Nothing is ever skipped because a tool is missing.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+
+/// Something that a test needs.
+struct Tool {
+    what: &'static str,
+    why: &'static str,
+    /// Any one of these programs will do.
+    programs: &'static [&'static str],
+    package: &'static str,
+}
+
+/// Servers of further backends are added here when those backends are.
+const TOOLS: &[Tool] = &[Tool {
+    what: "a C compiler",
+    why: "SQLite is compiled from source and linked in",
+    programs: &["cc", "gcc", "clang"],
+    package: "gcc",
+}];
+
+/// Makes sure that everything is there.
+pub(crate) fn ensure() -> Result<()> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.is_there()).collect();
+    if missing.is_empty() {
+        println!("tools: everything is installed");
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    if can_install() {
+        println!("tools: installing {}", packages.join(", "));
+        apt(&["update", "--quiet"])?;
+        let mut install = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+        install.extend(&packages);
+        apt(&install)?;
+    }
+    match missing.into_iter().find(|tool| !tool.is_there()) {
+        None => Ok(()),
+        Some(tool) => Err(Failure::new(format!(
+            "{} is missing ({}); install it, on Debian with: apt-get install {}",
+            tool.what,
+            tool.why,
+            packages.join(" ")
+        ))),
+    }
+}
+
+impl Tool {
+    fn is_there(&self) -> bool {
+        self.programs.iter().any(|program| on_path(program))
+    }
+}
+
+/// Whether a program is in one of the directories of PATH.
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+fn can_install() -> bool {
+    rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    let status = Command::new("/usr/bin/apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("apt-get {} failed", arguments.join(" ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_on_the_path() {
+        assert!(on_path("sh"));
+        assert!(!on_path("a-program-that-nobody-has"));
+    }
+}
