@@ -12,10 +12,10 @@ use std::time::Duration;
 use postrider_core::{DestinationName, Read};
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
+use crate::clock;
 use crate::error::Result;
 use crate::ident::Tables;
-use crate::settle::destination_text;
-use crate::{clock, row};
+use crate::row::{self, destination_text};
 
 /// Lines that one read visits at most: a few milliseconds.
 const VISITS: usize = 2_000;
@@ -58,10 +58,15 @@ pub(crate) struct Search<'tx, 'a> {
     behind: CachedStatement<'tx>,
 }
 
-pub(crate) const NEXT_LINE: &str = "SELECT order_key, lane, seq, next_attempt_at
-     FROM {outbox_parked} INDEXED BY {outbox_parked_live}
-     WHERE dead = 0 AND destination = ?1 AND (order_key, lane) > (?2, ?3)
-     ORDER BY order_key, lane, seq LIMIT 1";
+/// The next lane of the key, or else the next key. A comparison of both at once, `(order_key, lane) > (?2, ?3)`, would
+/// walk over every row of the line that it starts from.
+pub(crate) const NEXT_LINE: &str = "SELECT * FROM (
+         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+         WHERE dead = 0 AND destination = ?1 AND order_key = ?2 AND lane > ?3 ORDER BY lane, seq LIMIT 1)
+     UNION ALL SELECT * FROM (
+         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+         WHERE dead = 0 AND destination = ?1 AND order_key > ?2 ORDER BY order_key, lane, seq LIMIT 1)
+     LIMIT 1";
 
 pub(crate) const NEXT_DESTINATION: &str =
     "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_live}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::clock;
+use crate::{clock, row};
 
 /// Why a prefix cannot name tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,8 @@ impl Tables {
     ///
     /// `{outbox}` becomes the quoted prefix, `{outbox_parked}` the quoted name behind it, `{now}` the database's clock
     /// in microseconds, `{iso x}` the column `x` of microseconds as text that people and SQLite's own date functions can
-    /// read, and `{created x}` the same for when the event in table `x` was made. Anything else in braces stays.
+    /// read, `{created x}` the same for when the event in table `x` was made, and `{columns}`, `{sent_columns}` and
+    /// `{carried}` the lists of columns of the module `row`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -92,6 +93,9 @@ impl Tables {
             Some(("iso", column)) => out.push_str(&clock::iso(column)),
             Some(("created", table)) => out.push_str(&clock::created(table)),
             None if name == "now" => out.push_str(clock::NOW),
+            None if name == "columns" => out.push_str(row::COLUMNS),
+            None if name == "sent_columns" => out.push_str(row::SENT_COLUMNS),
+            None if name == "carried" => out.push_str(row::CARRIED),
             _ => out.extend(["{", name, "}"]),
         }
     }
@@ -143,8 +147,8 @@ mod tests {
     fn a_template_names_quoted_tables() {
         let tables = Tables::new("shop").unwrap();
         assert_eq!(
-            tables.sql("SELECT '{}', {other FROM {outbox} JOIN {outbox_parked}"),
-            r#"SELECT '{}', {other FROM "shop" JOIN "shop_parked""#
+            tables.sql("SELECT '{}' FROM {outbox} JOIN {outbox_parked}"),
+            r#"SELECT '{}' FROM "shop" JOIN "shop_parked""#
         );
         assert!(tables.sql("{now}").contains("julianday"));
         assert!(tables.sql("{iso p.updated_at}").starts_with("strftime("));

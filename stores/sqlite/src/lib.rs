@@ -49,10 +49,14 @@ mod connect;
 mod console;
 mod doorbell;
 mod error;
+mod eye;
 mod heads;
 mod ident;
 mod inbox;
 mod lease;
+mod pen;
+#[cfg(test)]
+mod plans;
 mod produce;
 mod read;
 mod row;
@@ -66,17 +70,3 @@ pub use ident::IdentError;
 pub use inbox::{Inbox, OnceError};
 pub use produce::{EnqueueError, EnqueueErrorKind, Outbox};
 pub use store::SqliteStore;
-
-/// The statements whose plans a test pins; not part of the interface.
-#[doc(hidden)]
-pub fn statements_for_tests(prefix: &str) -> Vec<(&'static str, String)> {
-    let Ok(tables) = ident::Tables::new(prefix) else {
-        return Vec::new();
-    };
-    let mut statements = read::statements();
-    statements.extend(settle::statements());
-    statements
-        .into_iter()
-        .map(|(name, template)| (name, tables.sql(&template)))
-        .collect()
-}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use postrider_core::{Event, EventId, Lane, OrderKey, Payload, Seq, Timestamp};
+use postrider_core::{DestinationName, Event, EventId, Lane, OrderKey, Payload, Seq, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
@@ -136,6 +136,11 @@ pub(crate) fn seq(place: i64) -> Seq {
 /// A place as SQLite has it. One beyond its range names no row, and neither does the highest.
 pub(crate) fn place(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
+}
+
+/// The column's form of a destination: empty for a row that could not be routed, because null is equal to nothing.
+pub(crate) fn destination_text(destination: Option<&DestinationName>) -> &str {
+    destination.map_or("", DestinationName::as_str)
 }
 
 fn lane(sign: i64) -> Lane {

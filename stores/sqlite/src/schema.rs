@@ -93,7 +93,7 @@ fn wrong_version(installed: u32) -> Error {
     Error::new(StoreErrorKind::Schema, text)
 }
 
-fn migrations(tables: &Tables) -> Vec<Migration> {
+pub(crate) fn migrations(tables: &Tables) -> Vec<Migration> {
     (1..)
         .zip(STEPS)
         .map(|(version, step)| Migration {

@@ -4,7 +4,7 @@ use postrider_core::Event;
 use rusqlite::Transaction;
 
 use crate::Outbox;
-use crate::row::{COLUMNS, Stored};
+use crate::row::Stored;
 
 /// The queued events as this transaction sees them, in order: its own, and what was committed before and not yet
 /// published.
@@ -59,7 +59,7 @@ fn read(tx: &Transaction<'_>, outbox: &Outbox) -> rusqlite::Result<Vec<Stored>> 
     let outbox_id: String = tx.query_row(&tables.sql("SELECT outbox_id FROM {outbox_meta}"), [], |row| {
         row.get(0)
     })?;
-    let mut statement = tx.prepare(&tables.sql(&format!("SELECT {COLUMNS} FROM {{outbox}} ORDER BY seq")))?;
+    let mut statement = tx.prepare(&tables.sql("SELECT {columns} FROM {outbox} ORDER BY seq"))?;
     let rows = statement.query_map([], |row| Stored::read(row, &outbox_id, 0))?;
     rows.collect()
 }

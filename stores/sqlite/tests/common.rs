@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Event, Failure, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, QueuedRow, Range, Read, Receipt, RelayId,
-    Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
+    Event, Failure, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, QueuedRow, Range, Read, Receipt,
+    RelayId, Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
 };
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -40,7 +40,9 @@ impl Db {
     /// A connection of a service.
     pub(crate) fn connect(&self) -> Connection {
         let connection = Connection::open(self.path()).expect("a connection");
-        connection.busy_timeout(Duration::from_secs(5)).expect("a time-out");
+        connection
+            .busy_timeout(Duration::from_secs(5))
+            .expect("a time-out");
         connection
     }
 
@@ -49,11 +51,15 @@ impl Db {
     }
 
     pub(crate) fn number(&self, sql: &str) -> i64 {
-        self.connect().query_row(sql, [], |row| row.get(0)).expect("a number")
+        self.connect()
+            .query_row(sql, [], |row| row.get(0))
+            .expect("a number")
     }
 
     pub(crate) fn text(&self, sql: &str) -> Option<String> {
-        self.connect().query_row(sql, [], |row| row.get(0)).expect("a text")
+        self.connect()
+            .query_row(sql, [], |row| row.get(0))
+            .expect("a text")
     }
 
     pub(crate) fn enqueue(&self, events: &[Event]) {

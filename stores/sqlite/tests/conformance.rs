@@ -77,13 +77,17 @@ impl Producer {
 
     fn run(&mut self, step: Step) -> BoxFuture<'_, Result<(), String>> {
         let (reply, answer) = oneshot::channel();
-        self.orders.send(Order::Run(step, reply)).expect("the producer lives");
+        self.orders
+            .send(Order::Run(step, reply))
+            .expect("the producer lives");
         Box::pin(async { answer.await.expect("the producer answers") })
     }
 
     fn end(&self, commit: bool) -> BoxFuture<'static, ()> {
         let (done, answer) = oneshot::channel();
-        self.orders.send(Order::End { commit, done }).expect("the producer lives");
+        self.orders
+            .send(Order::End { commit, done })
+            .expect("the producer lives");
         Box::pin(async { answer.await.expect("the producer ends") })
     }
 }
@@ -116,7 +120,11 @@ impl Writer for Producer {
         self.insert_plain(event, "{not json", None)
     }
 
-    fn insert_replay<'a>(&'a mut self, event: &'a Event, replay: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn insert_replay<'a>(
+        &'a mut self,
+        event: &'a Event,
+        replay: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
         self.insert_plain(event, "{}", Some(replay))
     }
 

@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, params};
 use super::list::{matches, record};
 use super::{View, cursor, list, place_of};
 use crate::error::Result;
-use crate::row;
-use crate::settle::{destination_text, record_parked_sql};
+use crate::pen::{RECORD_PARKED, REMOVE_PARKED};
+use crate::row::{self, destination_text};
 
 /// Rows that one step looks at. A step holds the write lock, and a filter that matches little must not hold it for long.
 const VISITS: u32 = 2_000;
@@ -140,11 +140,12 @@ fn apply(view: &View<'_>, verb: &Verb, (place, destination): &(i64, String)) -> 
                 derived.as_str(),
                 view.standing.now,
                 None::<&str>,
+                "discarded",
                 reason
             ];
-            let record = view.sql(&record_parked_sql("'discarded'"));
+            let record = view.sql(RECORD_PARKED);
             view.tx.prepare_cached(&record)?.execute(values)?;
-            let remove = view.sql("DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2");
+            let remove = view.sql(REMOVE_PARKED);
             view.tx
                 .prepare_cached(&remove)?
                 .execute(params![place, destination])?;

@@ -9,7 +9,7 @@ use rusqlite::{Row, params, params_from_iter};
 use super::{View, cursor, place_of, severity, status};
 use crate::clock;
 use crate::error::Result;
-use crate::row::{self, BEHIND, COLUMNS, SENT_COLUMNS, Stored};
+use crate::row::{self, BEHIND, Stored};
 
 /// Places looked at in one go. A filter that matches little goes through many of them, on a connection of its own.
 const STRIDE: i64 = 500;
@@ -162,31 +162,27 @@ impl Candidates {
     }
 }
 
+const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = ?1";
+
+const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
+            first_failed_at, last_failed_at, iif(dead = 1, NULL, next_attempt_at)
+     FROM {outbox_parked_status} WHERE seq = ?1 ORDER BY severity, destination";
+
+const SENT: &str = "SELECT {sent_columns}, destination, published_at, receipt, attempts, failures
+     FROM {outbox_sent} WHERE seq = ?1 AND outcome = 'published' ORDER BY id";
+
 type ReadRoute = fn(&Row<'_>) -> rusqlite::Result<RecordedRoute>;
 
 /// Everything that is known of the event at a place; none when nothing is left of it but what was thrown away.
 pub(super) fn record(view: &View<'_>, place: i64) -> Result<Option<EventRecord>> {
     let mut found: Option<EventRecord> = None;
-    let arms: [(String, ReadRoute); 3] = [
-        (format!("SELECT {COLUMNS} FROM {{outbox}} WHERE seq = ?1"), |_| Ok(route(None, Status::Pending))),
-        (
-            format!(
-                "SELECT {COLUMNS}, destination, status, attempts, failures, error_kind, error_text, first_failed_at,
-                        last_failed_at, iif(dead = 1, NULL, next_attempt_at)
-                 FROM {{outbox_parked_status}} WHERE seq = ?1 ORDER BY severity, destination"
-            ),
-            parked_route,
-        ),
-        (
-            format!(
-                "SELECT {SENT_COLUMNS}, destination, published_at, receipt, attempts, failures FROM {{outbox_sent}}
-                 WHERE seq = ?1 AND outcome = 'published' ORDER BY id"
-            ),
-            sent_route,
-        ),
+    let arms: [(&str, ReadRoute); 3] = [
+        (QUEUED, |_| Ok(route(None, Status::Pending))),
+        (PARKED, parked_route),
+        (SENT, sent_route),
     ];
     for (sql, route) in arms {
-        let mut statement = view.tx.prepare_cached(&view.sql(&sql))?;
+        let mut statement = view.tx.prepare_cached(&view.sql(sql))?;
         let mut rows = statement.query(params![place])?;
         while let Some(row) = rows.next()? {
             let route = route(row)?;

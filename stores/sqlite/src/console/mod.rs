@@ -14,8 +14,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::{Error, Result};
 use crate::ident::Tables;
+use crate::row::destination_text;
 use crate::schema::{self, Standing};
-use crate::settle::{self, destination_text};
+use crate::settle;
 use crate::store::SqliteStore;
 
 impl Console for SqliteStore {

@@ -1,0 +1,299 @@
+//! The statements of a settle, and what each kind of entry does with them.
+
+use postrider_core::{
+    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, Then,
+};
+use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
+
+use crate::clock;
+use crate::error::Result;
+use crate::ident::Tables;
+use crate::row::{self, destination_text};
+use crate::schema::Standing;
+use crate::settle::{Counts, Fence};
+
+/// A row without a usable id is named by the one derived from its place, ?3.
+pub(crate) const FIND_QUEUED: &str = "SELECT 1 FROM {outbox} WHERE seq = ?1 AND (event_id = ?2 OR ?2 = ?3)";
+
+pub(crate) const REMOVE_QUEUED: &str = "DELETE FROM {outbox} WHERE seq = ?1";
+
+pub(crate) const RECORD_QUEUED: &str =
+    "INSERT INTO {outbox_sent} (seq, event_id, destination, outcome, receipt, published_at, {carried})
+     SELECT seq, coalesce(event_id, ?2), ?3, 'published', ?4, ?5, {carried} FROM {outbox} WHERE seq = ?1";
+
+pub(crate) const PARK_QUEUED: &str =
+    "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
+            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
+     SELECT seq, ?2, lane, ?11, event_id, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, {carried}
+     FROM {outbox} WHERE seq = ?1
+     ON CONFLICT (seq, destination) DO NOTHING";
+
+pub(crate) const FIND_PARKED: &str =
+    "SELECT version FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+
+pub(crate) const REMOVE_PARKED: &str = "DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+
+/// ?6 is the outcome, ?7 the reason for it.
+pub(crate) const RECORD_PARKED: &str =
+    "INSERT INTO {outbox_sent} (seq, destination, event_id, outcome, published_at, receipt, reason, attempts, failures,
+            error_kind, error_text, last_failed_at, {carried})
+     SELECT seq, nullif(destination, ''), coalesce(event_id, ?3), ?6, ?4, ?5, ?7, attempts, failures,
+            error_kind, error_text, last_failed_at, {carried}
+     FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+
+/// The row at ?11 as a row for another destination. Nothing is written where the place is taken.
+pub(crate) const PARK_PARKED: &str =
+    "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
+            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
+     SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, {carried}
+     FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
+     ON CONFLICT (seq, destination) DO NOTHING";
+
+/// Counts are absolute; the times of failures are the database's own: a change without a failure leaves them alone, and
+/// one that counts none forgets them.
+pub(crate) const CHANGE_PARKED: &str =
+    "UPDATE {outbox_parked} SET version = version + 1, dead = ?3, next_attempt_at = ?4, attempts = ?5, failures = ?6,
+            maybe_sent = ?7, error_kind = ?8, error_text = ?9, redriven = 0, updated_at = ?10,
+            first_failed_at = CASE WHEN ?6 = 0 THEN NULL WHEN ?8 IS NULL THEN first_failed_at
+                ELSE coalesce(first_failed_at, ?10) END,
+            last_failed_at = CASE WHEN ?6 = 0 THEN NULL WHEN ?8 IS NULL THEN last_failed_at ELSE ?10 END
+     WHERE seq = ?1 AND destination = ?2";
+
+/// The statements of one settle.
+pub(crate) struct Pen<'tx> {
+    standing: Standing,
+    history: bool,
+    counts: Counts,
+    find_queued: CachedStatement<'tx>,
+    remove_queued: CachedStatement<'tx>,
+    record_queued: CachedStatement<'tx>,
+    park_queued: CachedStatement<'tx>,
+    find_parked: CachedStatement<'tx>,
+    remove_parked: CachedStatement<'tx>,
+    record_parked: CachedStatement<'tx>,
+    park_parked: CachedStatement<'tx>,
+    change_parked: CachedStatement<'tx>,
+}
+
+impl<'tx> Pen<'tx> {
+    pub(crate) fn new(
+        tx: &'tx Transaction<'_>,
+        tables: &Tables,
+        standing: Standing,
+        history: bool,
+    ) -> Result<Self> {
+        let prepare = |sql: &str| tx.prepare_cached(&tables.sql(sql));
+        Ok(Self {
+            standing,
+            history,
+            counts: Counts::default(),
+            find_queued: prepare(FIND_QUEUED)?,
+            remove_queued: prepare(REMOVE_QUEUED)?,
+            record_queued: prepare(RECORD_QUEUED)?,
+            park_queued: prepare(PARK_QUEUED)?,
+            find_parked: prepare(FIND_PARKED)?,
+            remove_parked: prepare(REMOVE_PARKED)?,
+            record_parked: prepare(RECORD_PARKED)?,
+            park_parked: prepare(PARK_PARKED)?,
+            change_parked: prepare(CHANGE_PARKED)?,
+        })
+    }
+
+    pub(crate) fn write(&mut self, fence: &Fence, settle: &Settle) -> Result<Vec<Settled>> {
+        let mut answers = Vec::with_capacity(settle.queued.len() + settle.parked.len());
+        for entry in &settle.queued {
+            answers.push(match fence.admits(entry.shard) {
+                true => self.queued(entry)?,
+                false => Settled::Fenced,
+            });
+        }
+        for entry in &settle.parked {
+            answers.push(match fence.admits(entry.shard) {
+                true => self.parked(entry)?,
+                false => Settled::Fenced,
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Gives the statements back, so that the transaction may commit.
+    pub(crate) fn close(self) -> Counts {
+        self.counts
+    }
+
+    fn queued(&mut self, entry: &SettleQueued) -> Result<Settled> {
+        let place = row::place(entry.seq);
+        // A row without a usable id goes by the one derived from its place, and so is named by it.
+        let derived = row::derived_id(&self.standing.outbox_id, place);
+        let named = params![place, entry.event_id.as_str(), derived.as_str()];
+        if !self.find_queued.exists(named)? {
+            return Ok(Settled::Gone);
+        }
+        match &entry.leaves {
+            Leaves::Decided { sent, parked } => {
+                for (destination, receipt) in sent {
+                    self.publish_queued(place, derived.as_str(), destination, receipt)?;
+                }
+                for park in parked {
+                    self.park_queued(entry, park)?;
+                }
+            }
+            Leaves::Duplicate => self.counts.duplicates += 1,
+            Leaves::Dropped => self.counts.dropped += 1,
+        }
+        self.remove_queued.execute([place])?;
+        Ok(Settled::Done)
+    }
+
+    fn publish_queued(
+        &mut self,
+        place: i64,
+        derived: &str,
+        destination: &DestinationName,
+        receipt: &Receipt,
+    ) -> Result<()> {
+        self.counts.published += 1;
+        if self.history {
+            let now = self.standing.now;
+            self.record_queued
+                .execute(params![place, derived, destination.as_str(), receipt.0, now])?;
+        }
+        Ok(())
+    }
+
+    fn park_queued(&mut self, entry: &SettleQueued, park: &Park) -> Result<()> {
+        let written = Written::of(park, self.standing.now);
+        self.park_queued.execute(params![
+            row::place(entry.seq),
+            written.destination,
+            park.dead,
+            written.next_attempt_at,
+            park.attempts,
+            park.failures,
+            park.maybe_sent,
+            written.error_kind,
+            written.error_text,
+            self.standing.now,
+            entry.key.as_str(),
+        ])?;
+        Ok(())
+    }
+
+    fn parked(&mut self, entry: &SettleParked) -> Result<Settled> {
+        let place = row::place(entry.seq);
+        let destination = destination_text(entry.destination.as_ref());
+        let found: Option<i64> = self
+            .find_parked
+            .query_row(params![place, destination], |row| row.get(0))
+            .optional()?;
+        let Some(version) = found else {
+            return Ok(Settled::Gone);
+        };
+        let current = u64::try_from(version).ok() == Some(entry.version);
+        match &entry.then {
+            // Confirmed wins, whatever an operator did meanwhile.
+            Then::Sent(receipt) => {
+                self.counts.published += 1;
+                if self.history {
+                    self.publish_parked(place, destination, receipt)?;
+                }
+            }
+            Then::Duplicate => self.counts.duplicates += 1,
+            Then::Again(_) | Then::Split(_) if !current => return Ok(Settled::Gone),
+            Then::Again(park) => {
+                self.change_parked(place, destination, park)?;
+                return Ok(Settled::Done);
+            }
+            Then::Split(parks) => {
+                for park in parks {
+                    self.split(place, destination, park)?;
+                }
+                self.counts.dropped += i64::from(parks.is_empty());
+                if parks
+                    .iter()
+                    .any(|park| destination_text(park.destination.as_ref()) == destination)
+                {
+                    return Ok(Settled::Done);
+                }
+            }
+        }
+        self.remove_parked.execute(params![place, destination])?;
+        Ok(Settled::Done)
+    }
+
+    fn publish_parked(&mut self, place: i64, destination: &str, receipt: &Receipt) -> Result<()> {
+        let derived = row::derived_id(&self.standing.outbox_id, place);
+        self.record_parked.execute(params![
+            place,
+            destination,
+            derived.as_str(),
+            self.standing.now,
+            receipt.0,
+            "published",
+            None::<&str>,
+        ])?;
+        Ok(())
+    }
+
+    fn change_parked(&mut self, place: i64, destination: &str, park: &Park) -> Result<()> {
+        let written = Written::of(park, self.standing.now);
+        self.change_parked.execute(params![
+            place,
+            destination,
+            park.dead,
+            written.next_attempt_at,
+            park.attempts,
+            park.failures,
+            park.maybe_sent,
+            written.error_kind,
+            written.error_text,
+            self.standing.now,
+        ])?;
+        Ok(())
+    }
+
+    /// Puts one of the rows that replace a row in place. Where the event is parked for that destination already, that
+    /// row stays as it is: it has attempts behind it, and the event is owed there once.
+    fn split(&mut self, place: i64, from: &str, park: &Park) -> Result<()> {
+        let written = Written::of(park, self.standing.now);
+        if written.destination == from {
+            return self.change_parked(place, from, park);
+        }
+        self.park_parked.execute(params![
+            place,
+            written.destination,
+            park.dead,
+            written.next_attempt_at,
+            park.attempts,
+            park.failures,
+            park.maybe_sent,
+            written.error_kind,
+            written.error_text,
+            self.standing.now,
+            from,
+        ])?;
+        Ok(())
+    }
+}
+
+/// The parts of a park that columns hold in another form.
+struct Written<'a> {
+    destination: &'a str,
+    next_attempt_at: i64,
+    error_kind: Option<&'static str>,
+    error_text: Option<&'a str>,
+}
+
+impl<'a> Written<'a> {
+    fn of(park: &'a Park, now: i64) -> Self {
+        let failure = park.failure.as_ref();
+        Self {
+            destination: destination_text(park.destination.as_ref()),
+            next_attempt_at: now.saturating_add(clock::micros(park.next_attempt_in)),
+            error_kind: failure.map(|failure| failure.kind.as_str()),
+            error_text: failure.map(|failure| &*failure.text),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How statements find their rows: pinned, so that no later index or statistic turns a probe into a scan.
+
+use rusqlite::Connection;
+
+use crate::ident::Tables;
+use crate::schema::migrations;
+use crate::{eye, heads, pen, read, settle};
+
+/// Every statement of a read or a settle, with the steps of its plan.
+const PINNED: &[(&str, &[&str])] = &[
+    (
+        read::RANGE,
+        &["SEARCH outbox USING INDEX outbox_lane (lane=? AND rowid>?)"],
+    ),
+    (
+        eye::QUEUED,
+        &[
+            "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)",
+            "SEARCH p USING COVERING INDEX outbox_parked_line (order_key=? AND lane=?)",
+            "SEARCH s USING COVERING INDEX outbox_sent_event (event_id=?)",
+        ],
+    ),
+    (
+        eye::PARKED,
+        &[
+            "SEARCH p USING INDEX outbox_parked_place (seq=? AND destination=?)",
+            "SEARCH s USING COVERING INDEX outbox_sent_event (event_id=?)",
+        ],
+    ),
+    (
+        eye::SENT,
+        &["SEARCH outbox_sent USING INDEX outbox_sent_event (event_id=?)"],
+    ),
+    (
+        eye::NEXT_BLOCK,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination>?)",
+        ],
+    ),
+    (
+        eye::ANY_BLOCK,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination=? AND dead<?)",
+        ],
+    ),
+    (
+        heads::NEXT_LINE,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination=? AND (order_key,lane)>(?,?))",
+        ],
+    ),
+    (
+        heads::NEXT_DESTINATION,
+        &["SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination>?)"],
+    ),
+    (
+        heads::BEHIND,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination=? AND order_key=? AND lane=? AND seq>?)",
+        ],
+    ),
+    (
+        pen::FIND_QUEUED,
+        &["SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"],
+    ),
+    (
+        pen::REMOVE_QUEUED,
+        &["SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"],
+    ),
+    (
+        pen::FIND_PARKED,
+        &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
+    ),
+    (
+        pen::REMOVE_PARKED,
+        &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
+    ),
+    (
+        pen::CHANGE_PARKED,
+        &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
+    ),
+];
+
+/// Those whose plans are longer than they are interesting: whatever they do, they walk nothing.
+const NO_SCAN: &[&str] = &[
+    heads::IS_HELD,
+    heads::BARRIER,
+    pen::RECORD_QUEUED,
+    pen::RECORD_PARKED,
+    pen::PARK_QUEUED,
+    pen::PARK_PARKED,
+    settle::PURGE,
+];
+
+#[test]
+fn statements_find_their_rows_by_index() {
+    let tables = Tables::default();
+    let connection = Connection::open_in_memory().unwrap();
+    for step in migrations(&tables) {
+        connection.execute_batch(&step.up).unwrap();
+    }
+    for statistics in ["none", "few rows"] {
+        for (template, steps) in PINNED {
+            assert_eq!(
+                plan(&connection, &tables.sql(template)),
+                *steps,
+                "{statistics}: {template}"
+            );
+        }
+        for template in NO_SCAN {
+            let plan = plan(&connection, &tables.sql(template)).join("\n");
+            let walks = plan
+                .lines()
+                .any(|step| step.starts_with("SCAN") && step != "SCAN CONSTANT ROW");
+            assert!(
+                !walks && !plan.contains("TEMP B-TREE"),
+                "{statistics}: {template}\n{plan}"
+            );
+        }
+        // Statistics of small tables are what turns plans most easily.
+        connection
+            .execute_batch(
+                "INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1'), ('T', 'A', '2');
+                 INSERT INTO outbox_parked (seq, destination, lane, order_key, event_type, aggregate_type, aggregate_id,
+                        version, dead, next_attempt_at, attempts, failures, maybe_sent, updated_at)
+                     VALUES (1, 'd', 0, 'k', 'T', 'A', '1', 1, 0, 0, 0, 0, 0, 0);
+                 INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
+                     VALUES (1, 'a', 'T', 'A', '1', 'published', 0);
+                 ANALYZE",
+            )
+            .unwrap();
+    }
+}
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+    // Headings of subqueries say nothing about how rows are found.
+    let is_step =
+        |step: &String| step.starts_with("SEARCH") || step.starts_with("SCAN") || step.starts_with("USE");
+    steps.map(Result::unwrap).filter(is_step).collect()
+}
