@@ -33,6 +33,8 @@ impl From<Done> for ExitCode {
 pub enum Cause {
     /// The command line, the configuration or the input is wrong: exit code 2.
     Input,
+    /// It looked, and found a problem: exit code 1.
+    Found,
     /// A database or broker cannot be used: exit code 3.
     Backend,
     /// Whoever read our output went away: nobody is left to tell, and nothing is wrong.
@@ -63,6 +65,11 @@ impl Failure {
     /// The command line, the configuration or the input is wrong.
     pub fn input(what: impl Into<String>) -> Self {
         Self::new(Cause::Input, what)
+    }
+
+    /// A problem was found, and nothing is left to do.
+    pub fn found(what: impl Into<String>) -> Self {
+        Self::new(Cause::Found, what)
     }
 
     /// A database or broker cannot be used.
@@ -114,6 +121,7 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self.cause {
+            Cause::Found => 1,
             Cause::Input => 2,
             Cause::Backend => 3,
             Cause::Closed => 0,

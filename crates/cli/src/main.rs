@@ -1,14 +1,175 @@
 //! The binary `postrider`: configuration and wiring only.
-#![allow(dead_code)]
+//!
+//! A run has three phases: the command line is read (`cli`), the configuration is read (`config`), and one command does
+//! its work (`commands`, `demo`) with the stores and sinks that `wire` opens.
+
+#![expect(
+    unreachable_pub,
+    reason = "nothing of a binary is reachable from outside; `pub` means beyond its module"
+)]
+
+mod args;
+mod cli;
+mod commands;
 mod config;
+#[cfg(feature = "sqlite")]
+mod demo;
 mod failure;
+mod logging;
 mod output;
-mod wire {
-    pub fn address_fields(kind: &crate::config::Kind) -> Option<&'static [postrider_core::AddressField]> {
-        match kind {
-            crate::config::Kind::Other { .. } => None,
-            _ => Some(&[]),
+mod signal;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use postrider_core::Verb;
+
+use crate::cli::{Cli, Command, ConfigCommand, DeadCommand, MigrateCommand, RouteCommand};
+use crate::commands as run;
+use crate::config::Config;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match start(&cli) {
+        Ok(done) => done.into(),
+        Err(failure) => {
+            failure.report(cli.json);
+            ExitCode::from(failure.code())
         }
     }
 }
-fn main() {}
+
+fn start(cli: &Cli) -> Result<Done, Failure> {
+    let out = Output::new(cli.json);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match &cli.command {
+        Command::Init { path } => run::init::init(out, path),
+        Command::Demo(args) => {
+            logging::quiet();
+            runtime.block_on(demo(out, args))
+        }
+        command => {
+            let config = config::load(cli.config.as_deref())?;
+            match command {
+                Command::Run { .. } => logging::configured(&config.log)?,
+                _ => logging::quiet(),
+            }
+            runtime.block_on(Box::pin(dispatch(command, &config, out)))
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+async fn demo(out: Output, args: &args::DemoArgs) -> Result<Done, Failure> {
+    demo::demo(out, args).await
+}
+
+#[cfg(feature = "sqlite")]
+async fn tail(config: &Config, out: Output, args: &args::TailArgs) -> Result<Done, Failure> {
+    run::tail::tail(config, out, args).await
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn demo(_out: Output, _args: &args::DemoArgs) -> Result<Done, Failure> {
+    Err(needs_sqlite("the demo"))
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn tail(_config: &Config, _out: Output, _args: &args::TailArgs) -> Result<Done, Failure> {
+    Err(needs_sqlite("tail"))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn needs_sqlite(what: &str) -> Failure {
+    Failure::input(format!(
+        "{what} needs sqlite, which is not available in this build"
+    ))
+    .advice("use a build of postrider with the cargo feature `sqlite`")
+}
+
+async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        // Neither needs a configuration; `start` has seen to them.
+        Command::Init { .. } | Command::Demo(_) => Ok(Done::Fine),
+        Command::Migrate(command) => migrate(command, config, out).await,
+        Command::Config(ConfigCommand::Check) => run::config::check(config, out),
+        Command::Config(ConfigCommand::Show) => run::config::show(config, out),
+        Command::Route(RouteCommand::Explain(event)) => run::route::explain(config, out, event),
+        Command::Run {
+            until_empty,
+            migrate,
+            outbox,
+        } => {
+            let wanted = run::run::Wanted {
+                outbox: outbox.as_deref(),
+                until_empty: *until_empty,
+                migrate: *migrate,
+            };
+            run::run::run(config, out, wanted).await
+        }
+        Command::Send(args) => run::send::send(config, out, args).await,
+        Command::Status { check, outbox } => {
+            run::status::status(config, out, outbox.as_deref(), *check).await
+        }
+        Command::Show { id, payload, outbox } => {
+            show(config, out, id, *payload, outbox.as_deref(), false).await
+        }
+        Command::Tail(args) => tail(config, out, args).await,
+        Command::Dead(command) => dead(command, config, out).await,
+    }
+}
+
+async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        MigrateCommand::Up(it) => run::migrate::up(config, out, it.outbox.as_deref()).await,
+        MigrateCommand::Status(it) => run::migrate::status(config, out, it.outbox.as_deref()).await,
+        MigrateCommand::Down { outbox, yes } => {
+            run::migrate::down(config, out, outbox.outbox.as_deref(), *yes).await
+        }
+        MigrateCommand::Print { outbox, down } => {
+            run::migrate::print(config, out, outbox.outbox.as_deref(), *down)
+        }
+    }
+}
+
+async fn dead(command: &DeadCommand, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        DeadCommand::List {
+            filter, group: true, ..
+        } => run::dead::groups(config, out, filter.outbox.as_deref()).await,
+        DeadCommand::List { filter, limit, .. } => run::dead::list(config, out, filter, *limit).await,
+        DeadCommand::Show { id, payload, outbox } => {
+            show(config, out, id, *payload, outbox.as_deref(), true).await
+        }
+        DeadCommand::Redrive(args) => run::dead::act(config, out, args, Verb::Redrive).await,
+        DeadCommand::Discard { act, reason } => {
+            run::dead::act(config, out, act, Verb::Discard(reason.clone())).await
+        }
+    }
+}
+
+async fn show(
+    config: &Config,
+    out: Output,
+    id: &str,
+    payload: bool,
+    outbox: Option<&str>,
+    only_dead: bool,
+) -> Result<Done, Failure> {
+    run::show::show(
+        config,
+        out,
+        run::show::Wanted {
+            id,
+            outbox,
+            payload,
+            only_dead,
+        },
+    )
+    .await
+}

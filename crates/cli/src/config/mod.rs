@@ -31,10 +31,10 @@ use toml::Spanned;
 
 pub use broker::{Broker, Kind};
 pub use cleanup::{Cleanup, Format, Health, Log};
-pub use error::{ConfigError, Place as ErrorPlace, Problem, Source};
+pub use error::{ConfigError, Place as ErrorPlace, Problem};
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
-pub use load::{FILE_NAME, Origin, load};
+pub use load::{Origin, load};
 pub use nearest::suggestion;
 pub use outbox::{Outbox, Place};
 pub use relay::Relay;

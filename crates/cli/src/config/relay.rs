@@ -19,6 +19,7 @@ pub struct RelayTable {
     batch_size: Option<Whole<1, 100_000>>,
     window: Option<Whole<1, 1_000_000>>,
     window_bytes: Option<Size>,
+    publish_timeout: Option<Span>,
     lease: Option<Span>,
     drain_timeout: Option<Span>,
     stalled_after: Option<Span>,
@@ -80,6 +81,10 @@ impl RelayTable {
         set(&mut settings.batch_size, table.batch_size.map(|n| n.0 as usize));
         set(&mut settings.window, table.window.map(|n| n.0 as usize));
         set(&mut settings.window_bytes, table.window_bytes.map(|size| size.0));
+        set(
+            &mut settings.publish_timeout,
+            table.publish_timeout.map(|span| span.0),
+        );
         set(&mut settings.lease, table.lease.map(|span| span.0));
         set(
             &mut settings.drain_timeout,

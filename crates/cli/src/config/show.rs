@@ -79,6 +79,7 @@ fn relay(it: &Relay) -> Value {
         "batch_size": settings.batch_size,
         "window": settings.window,
         "window_bytes": settings.window_bytes,
+        "publish_timeout": show(settings.publish_timeout),
         "lease": show(settings.lease),
         "drain_timeout": show(settings.drain_timeout),
         "stalled_after": show(settings.stalled_after),

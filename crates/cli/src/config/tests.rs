@@ -147,6 +147,7 @@ fn the_reference_sets_every_key_of_the_rest() {
     assert_eq!((settings.batch_size, settings.window), (200, 4_096));
     assert_eq!(settings.window_bytes, 32 << 20);
     assert_eq!((settings.lease, settings.drain_timeout), (secs(15), secs(20)));
+    assert_eq!(settings.publish_timeout, secs(12));
     assert_eq!(settings.stalled_after, secs(1_800));
     let retry = RetryPolicy {
         base: Duration::from_millis(500),

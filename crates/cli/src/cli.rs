@@ -1,0 +1,312 @@
+//! The command line: what can be asked, and the help that documents it.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::args::{ActArgs, DemoArgs, EventArgs, FilterArgs, SendArgs, TailArgs};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and nothing to complain of
+  1  done, and a problem was found (a violation, a dead event, no route, a step to migrate, nothing with that id)
+  2  the command line, the configuration or the input is wrong; nothing was changed
+  3  a database or broker cannot be used (unreachable, not migrated, read-only, full)
+
+Configuration: --config FILE, or the file named by POSTRIDER_CONFIG, or ./postrider.toml, or an embedded default (events of
+the SQLite file postrider.db go to events.jsonl). POSTRIDER__TABLE__KEY replaces a key of it, such as
+POSTRIDER__OUTBOX__MAIN__URL.";
+
+/// Carries the events that a service's transactions commit to the brokers that others listen to: in order, without loss.
+#[derive(Debug, Parser)]
+#[command(name = "postrider", version, after_long_help = EXIT_CODES, after_help = "`postrider help COMMAND` has examples and exit codes.")]
+pub struct Cli {
+    /// The configuration file; default: POSTRIDER_CONFIG, ./postrider.toml, or an embedded default
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print JSON for scripts: one document per line on standard output, errors as JSON on standard error
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the whole job on one screen, with nothing installed
+    ///
+    /// Starts a small order service that commits orders and events to an SQLite file (and rolls some back on purpose), a
+    /// relay, and a consumer with an inbox. At the end the business tables are compared with what arrived. Touches
+    /// nothing outside of a temporary directory.
+    #[command(after_long_help = "\
+Examples:
+  postrider demo --for 2s
+  postrider demo --for 2s --json
+  postrider demo --for 1s --dir demo-files
+
+Exit code 0 if nothing was lost, invented, reordered or done twice; 1 otherwise.")]
+    Demo(DemoArgs),
+
+    /// Write a commented postrider.toml
+    ///
+    /// Never overwrites a file.
+    #[command(after_long_help = "\
+Examples:
+  postrider init
+  postrider init --path other.toml && postrider --config other.toml config check")]
+    Init {
+        /// Where to write it
+        #[arg(long, value_name = "FILE", default_value = "postrider.toml")]
+        path: PathBuf,
+    },
+
+    /// Make, check, print or remove the tables of an outbox
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+
+    /// Check or show the configuration, without touching a database or a broker
+    #[command(subcommand)]
+    Config(ConfigCommand),
+
+    /// Explain where an event would go
+    #[command(subcommand)]
+    Route(RouteCommand),
+
+    /// Publish what is committed, until stopped
+    ///
+    /// Reads every configured outbox and publishes by the routes. SIGINT or SIGTERM stops it: it lets what is under way
+    /// finish, gives its leases back and exits 0. A second signal exits at once; nothing is lost by that.
+    ///
+    /// Tables are made by `postrider migrate up`; without any configuration file they are made on the way.
+    #[command(after_long_help = "\
+Examples:
+  postrider run --until-empty
+  postrider run --migrate --until-empty
+  POSTRIDER__LOG__FORMAT=json timeout --preserve-status --signal=INT 1 postrider run
+
+With --until-empty, exit code 1 means that dead events are left: `postrider dead list` shows them.")]
+    Run {
+        /// Stop when nothing is queued or due any more
+        #[arg(long)]
+        until_empty: bool,
+        /// Make missing tables first
+        #[arg(long)]
+        migrate: bool,
+        /// Only this outbox
+        #[arg(long, value_name = "NAME")]
+        outbox: Option<String>,
+    },
+
+    /// Commit one event, or many from standard input, in one transaction
+    ///
+    /// For trying things out and for scripts. A service commits its events with its own data instead.
+    ///
+    /// With --lines, standard input has one JSON object a line: event_type, aggregate_type, aggregate_id and payload, and
+    /// where wanted event_id, event_key, headers, content_type, priority, available_at. The payload is kept byte for byte.
+    /// One bad line and nothing is sent.
+    #[command(after_long_help = r#"Examples:
+  postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"total": 1250}'
+  postrider send --type OrderPlaced --aggregate ORDER/42 --id my-own-id --header tenant=a --payload '{}'
+  postrider send --type Reminder --aggregate ORDER/42 --delay 1h --payload '{}' --json
+  echo '{"event_type":"OrderPaid","aggregate_type":"ORDER","aggregate_id":"42","payload":{"n":1}}' | postrider send --lines
+
+Exit code 2 if an event is refused (payload that is not JSON, an id used twice, a limit); then nothing was sent."#)]
+    Send(Box<SendArgs>),
+
+    /// Show the state of the outboxes in numbers
+    #[command(after_long_help = "\
+Examples:
+  postrider status
+  postrider status --json
+  postrider status --check || echo trouble
+
+With --check, exit code 1 if there are dead events, more unpublished ones than [health] max_unpublished, or one older than
+max_age.")]
+    Status {
+        /// Exit with 1 if something needs a person
+        #[arg(long)]
+        check: bool,
+        /// Only this outbox
+        #[arg(long, value_name = "NAME")]
+        outbox: Option<String>,
+    },
+
+    /// Show everything known about one event
+    #[command(after_long_help = "\
+Examples:
+  postrider show order-1
+  postrider show order-1 --payload --json
+
+Exit code 1 if there is no such event (or its history has been removed).")]
+    Show {
+        /// The event's id
+        id: String,
+        /// With its payload, which may hold personal data
+        #[arg(long)]
+        payload: bool,
+        /// Only this outbox
+        #[arg(long, value_name = "NAME")]
+        outbox: Option<String>,
+    },
+
+    /// Show what was published last, and go on with what is being published
+    #[command(after_long_help = "\
+Examples:
+  postrider tail
+  postrider tail -n 3 --json
+  timeout --preserve-status --signal=INT 1 postrider tail --follow
+
+Events of an outbox with history = \"none\" cannot be shown.")]
+    Tail(TailArgs),
+
+    /// Look after events that need a person
+    #[command(subcommand)]
+    Dead(DeadCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MigrateCommand {
+    /// Make what is missing
+    ///
+    /// Safe to repeat and to run from several processes at once.
+    #[command(after_long_help = "\
+Examples:
+  postrider migrate up
+  postrider migrate up --json")]
+    Up(OutboxArg),
+    /// Remove the tables
+    ///
+    /// Refused while events are queued or parked, because they would be lost. The history is removed.
+    #[command(after_long_help = "\
+Examples:
+  postrider run --until-empty && postrider migrate down --yes")]
+    Down {
+        #[command(flatten)]
+        outbox: OutboxArg,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show which version is installed
+    #[command(after_long_help = "\
+Examples:
+  postrider migrate status
+  postrider migrate status --json
+
+Exit code 1 if there is something to migrate.")]
+    Status(OutboxArg),
+    /// Print the SQL, for those who run it by other means
+    #[command(after_long_help = "\
+Examples:
+  postrider migrate print
+  postrider migrate print --down")]
+    Print {
+        #[command(flatten)]
+        outbox: OutboxArg,
+        /// The statements that remove the tables
+        #[arg(long)]
+        down: bool,
+    },
+}
+
+/// Which outbox.
+#[derive(Debug, clap::Args)]
+pub struct OutboxArg {
+    /// Only this outbox
+    #[arg(long, value_name = "NAME")]
+    pub outbox: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check every key, reference and address
+    #[command(after_long_help = "\
+Examples:
+  postrider config check
+  postrider config check --json
+
+Exit code 2 with the line of the first mistake.")]
+    Check,
+    /// Show what is in force, with defaults filled in and secrets left out
+    #[command(after_long_help = "\
+Examples:
+  postrider config show
+  postrider config show --json
+  POSTRIDER__RELAY__BATCH_SIZE=500 postrider config show")]
+    Show,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RouteCommand {
+    /// Show which route wins for an event, why the others do not, and the addresses
+    #[command(after_long_help = "\
+Examples:
+  postrider route explain --type OrderPlaced --aggregate ORDER/42
+  postrider route explain --type OrderPlaced --aggregate ORDER/42 --header tenant=a --json
+
+Exit code 1 if no route matches or an address cannot be filled in.")]
+    Explain(Box<EventArgs>),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DeadCommand {
+    /// List dead events with what went wrong and what to do
+    #[command(after_long_help = "\
+Examples:
+  postrider dead list
+  postrider dead list --kind no_route --json
+  postrider dead list --group")]
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// How many failures of each kind, instead of each event
+        #[arg(long)]
+        group: bool,
+        /// At most this many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: u32,
+    },
+    /// Show everything known about one dead event
+    #[command(after_long_help = "\
+Examples:
+  postrider dead show dead-1
+  postrider dead show dead-1 --payload --json
+
+Exit code 1 if there is no dead event with that id.")]
+    Show {
+        /// The event's id
+        id: String,
+        /// With its payload, which may hold personal data
+        #[arg(long)]
+        payload: bool,
+        /// Only this outbox
+        #[arg(long, value_name = "NAME")]
+        outbox: Option<String>,
+    },
+    /// Send dead and refused events again
+    ///
+    /// Routes them anew. One that stands behind another of its key waits for it.
+    #[command(after_long_help = "\
+Examples:
+  postrider dead redrive dead-1
+  postrider dead redrive --kind no_route --dry-run
+  postrider dead redrive --all --yes --json")]
+    Redrive(ActArgs),
+    /// Throw dead events away
+    ///
+    /// They move into the history as discarded, with the reason, and never go out.
+    #[command(after_long_help = "\
+Examples:
+  postrider dead discard dead-1 --reason 'test data'
+  postrider dead discard --type OrderPlaced --reason 'test data' --dry-run
+  postrider dead discard --all --reason 'test data' --yes")]
+    Discard {
+        #[command(flatten)]
+        act: ActArgs,
+        /// Why; kept with the events
+        #[arg(long, action = ArgAction::Set, required = true)]
+        reason: String,
+    },
+}

@@ -1,0 +1,75 @@
+//! `postrider config check` and `show`.
+
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::failure::{Done, Failure};
+use crate::output::{Output, count, whole};
+use crate::wire;
+
+/// Says that the configuration is right. That it could be read at all is most of the check.
+pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
+    wire::check(config)?;
+    let source = config.origin.show();
+    let unused: Vec<&String> = config
+        .brokers
+        .keys()
+        .filter(|name| {
+            config
+                .router
+                .destinations()
+                .iter()
+                .all(|destination| destination.broker != **name)
+        })
+        .collect();
+    let value = json!({
+        "ok": true,
+        "source": source,
+        "outboxes": config.outboxes.len(),
+        "brokers": config.brokers.len(),
+        "routes": config.router.routes().len(),
+        "unused_brokers": unused,
+    });
+    let mut text = format!(
+        "{source}: fine ({}, {}, {})",
+        count(config.outboxes.len() as u64, "outbox").replace("outboxs", "outboxes"),
+        count(config.brokers.len() as u64, "broker"),
+        count(config.router.routes().len() as u64, "route"),
+    );
+    for name in unused {
+        text.push_str(&format!("\nnote: no route uses the broker {name:?}"));
+    }
+    out.either(&value, text)?;
+    Ok(Done::Fine)
+}
+
+/// Shows what is in force.
+pub fn show(config: &Config, out: Output) -> Result<Done, Failure> {
+    let mut value = config.show();
+    if out.is_json() {
+        value["source"] = config.origin.show().into();
+        out.value(&value)?;
+        return Ok(Done::Fine);
+    }
+    let text = toml::to_string(&drop_empty(value))
+        .map_err(|error| Failure::backend("the configuration cannot be written as TOML").because(&error))?;
+    let text: Vec<String> = text.lines().map(whole).collect();
+    out.line(format!("# {}\n{}", config.origin.show(), text.join("\n")))?;
+    Ok(Done::Fine)
+}
+
+/// An empty `when` is what no `when` means.
+fn drop_empty(mut value: Value) -> Value {
+    if let Some(routes) = value["route"].as_array_mut() {
+        for route in routes.iter_mut().filter_map(Value::as_object_mut) {
+            if route
+                .get("when")
+                .and_then(Value::as_object)
+                .is_some_and(|when| when.is_empty())
+            {
+                route.remove("when");
+            }
+        }
+    }
+    value
+}

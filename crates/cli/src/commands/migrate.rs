@@ -1,0 +1,169 @@
+//! `postrider migrate up`, `down`, `status` and `print`.
+
+use postrider_core::{Schema, SchemaStatus};
+use serde_json::json;
+
+use super::dead::confirm;
+use crate::config::{Config, Outbox, Place};
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::wire::{self, Missing};
+
+pub async fn up(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
+    for (name, outbox) in wire::chosen(config, outbox)? {
+        let opened = wire::open(name, outbox, Missing::Create)?;
+        let steps = opened
+            .schema
+            .up()
+            .await
+            .map_err(|error| Failure::store(name, &error))?;
+        let status = opened
+            .schema
+            .status()
+            .await
+            .map_err(|error| Failure::store(name, &error))?;
+        let text = match steps.as_slice() {
+            [] => format!("{name}: up to date at version {}", status.installed),
+            steps => format!(
+                "{name}: migrated to version {} ({} steps)",
+                status.installed,
+                steps.len()
+            ),
+        };
+        out.either(
+            &json!({ "outbox": name, "steps": steps, "installed": status.installed }),
+            text,
+        )?;
+    }
+    Ok(Done::Fine)
+}
+
+pub async fn down(config: &Config, out: Output, outbox: Option<&str>, yes: bool) -> Result<Done, Failure> {
+    let chosen = wire::chosen(config, outbox)?;
+    let names: Vec<&str> = chosen.iter().map(|(name, _)| *name).collect();
+    confirm(
+        &format!("remove the tables of {} with their history?", names.join(", ")),
+        yes,
+    )?;
+    for (name, outbox) in chosen {
+        let opened = wire::open(name, outbox, Missing::Refuse)?;
+        let status = opened
+            .schema
+            .status()
+            .await
+            .map_err(|error| Failure::store(name, &error))?;
+        if status.queued + status.parked > 0 {
+            return Err(in_the_way(name, &status));
+        }
+        let steps = opened
+            .schema
+            .down()
+            .await
+            .map_err(|error| Failure::store(name, &error))?;
+        let text = format!("{name}: tables removed ({} steps)", steps.len());
+        out.either(&json!({ "outbox": name, "steps": steps, "installed": 0 }), text)?;
+    }
+    Ok(Done::Fine)
+}
+
+fn in_the_way(name: &str, status: &SchemaStatus) -> Failure {
+    let (queued, parked) = (status.queued, status.parked);
+    Failure::found(format!(
+        "{name}: {queued} queued and {parked} parked events would be lost; nothing was removed"
+    ))
+    .advice("publish them with `postrider run --until-empty`, or discard them with `postrider dead discard`")
+}
+
+pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
+    let mut done = Done::Fine;
+    let mut rows = Vec::new();
+    for (name, outbox) in wire::chosen(config, outbox)? {
+        let status = match exists(outbox) {
+            true => {
+                let opened = wire::open(name, outbox, Missing::Refuse)?;
+                let status = opened.schema.status().await;
+                Some(status.map_err(|error| Failure::store(name, &error))?)
+            }
+            false => None,
+        };
+        let state = match &status {
+            None => "no database file",
+            Some(status) if status.installed == status.wanted => "up to date",
+            Some(status) if status.installed > status.wanted => "newer than this program",
+            Some(_) => "run `postrider migrate up`",
+        };
+        if state != "up to date" {
+            done = Done::Found;
+        }
+        let number = |pick: fn(&SchemaStatus) -> u64| status.as_ref().map_or(0, pick);
+        let (installed, wanted) = (number(|it| it.installed.into()), number(|it| it.wanted.into()));
+        let (queued, parked) = (number(|it| it.queued), number(|it| it.parked));
+        if out.is_json() {
+            let ok = state == "up to date";
+            out.value(
+                &json!({ "outbox": name, "ok": ok, "state": state, "installed": installed, "wanted": wanted,
+                "queued": queued, "parked": parked }),
+            )?;
+        }
+        rows.push(
+            [
+                name.to_owned(),
+                installed.to_string(),
+                wanted.to_string(),
+                queued.to_string(),
+                parked.to_string(),
+                state.to_owned(),
+            ]
+            .to_vec(),
+        );
+    }
+    if !out.is_json() {
+        out.table(
+            &["OUTBOX", "INSTALLED", "WANTED", "QUEUED", "PARKED", "STATE"],
+            rows,
+        )?;
+    }
+    Ok(done)
+}
+
+fn exists(outbox: &Outbox) -> bool {
+    match &outbox.place {
+        Place::Sqlite(path) => path.exists(),
+        Place::Other { .. } => true,
+    }
+}
+
+/// Prints the SQL. Nothing of the outbox is touched: the statements are asked of a store on a file that goes away.
+pub fn print(config: &Config, out: Output, outbox: Option<&str>, down: bool) -> Result<Done, Failure> {
+    let folder = tempfile::tempdir()?;
+    for (name, outbox) in wire::chosen(config, outbox)? {
+        let mut elsewhere = outbox.clone();
+        if let Place::Sqlite(path) = &mut elsewhere.place {
+            *path = folder.path().join("print.db");
+        }
+        let opened = wire::open(name, &elsewhere, Missing::Create)?;
+        print_one(&*opened.schema, out, name, down)?;
+    }
+    Ok(Done::Fine)
+}
+
+fn print_one(schema: &dyn Schema, out: Output, name: &str, down: bool) -> Result<(), Failure> {
+    let mut steps = schema.migrations();
+    if down {
+        steps.reverse();
+    }
+    for step in steps {
+        let sql = if down { &step.down } else { &step.up };
+        let value = json!({ "outbox": name, "version": step.version, "name": step.name, "sql": sql });
+        out.either(
+            &value,
+            format!(
+                "-- {name}: {:04} {}\n{}\n",
+                step.version,
+                step.name,
+                sql.trim_end()
+            ),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The commands, one file each.
+
+pub mod config;
+pub mod dead;
+pub mod init;
+pub mod migrate;
+mod record;
+pub mod route;
+pub mod run;
+pub mod send;
+pub mod show;
+pub mod status;
+#[cfg(feature = "sqlite")]
+pub mod tail;

@@ -1,0 +1,154 @@
+//! One event with everything known of it, as JSON and as text.
+
+use postrider_core::{ErrorKind, EventRecord, Payload, RecordedRoute};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::{Output, cell, key, time, whole};
+
+/// The event as JSON. The payload only where it is asked for: it may hold personal data.
+pub fn value(outbox: &str, record: &EventRecord, payload: bool) -> Value {
+    let mut value = json!({
+        "outbox": outbox,
+        "seq": u64::try_from(record.seq.0).unwrap_or(u64::MAX),
+        "event_id": record.event_id.as_str(),
+        "event_type": record.event_type,
+        "key": record.key,
+        "created_at": time(record.created_at),
+        "status": record.status().as_str(),
+        "destinations": record.routes.iter().map(route).collect::<Vec<_>>(),
+    });
+    match &record.event {
+        Err(reason) => value["bad_row"] = reason.as_str().into(),
+        Ok(event) => {
+            value["aggregate_type"] = event.aggregate_type.as_str().into();
+            value["aggregate_id"] = event.aggregate_id.as_str().into();
+            value["content_type"] = event.content_type().into();
+            value["headers"] = json!(event.headers);
+            value["priority"] = event.priority.into();
+            value["payload_bytes"] = event.payload.len().into();
+            if payload {
+                let (name, text) = payload_text(&event.payload);
+                value[name] = text.map_or(Value::Null, Value::String);
+            }
+        }
+    }
+    value
+}
+
+fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
+    match payload {
+        Payload::Text(text) => ("payload", Some(text.clone())),
+        Payload::Tombstone => ("payload", None),
+        Payload::Bytes(bytes) => (
+            "payload_hex",
+            Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        ),
+    }
+}
+
+fn route(route: &RecordedRoute) -> Value {
+    json!({
+        "destination": route.destination.as_ref().map(|name| name.as_str()),
+        "status": route.status.as_str(),
+        "attempts": route.attempts,
+        "failures": route.failures,
+        "error_kind": route.error_kind,
+        "error": route.error,
+        "advice": advice(route),
+        "first_failed_at": route.failed.map(|(first, _)| time(first)),
+        "last_failed_at": route.failed.map(|(_, last)| time(last)),
+        "next_attempt_at": route.next_attempt_at.map(time),
+        "published_at": route.published_at.map(time),
+        "receipt": route.receipt,
+    })
+}
+
+/// What a person can do about the last error.
+pub fn advice(route: &RecordedRoute) -> Option<&'static str> {
+    route
+        .error_kind
+        .as_deref()
+        .map(|kind| ErrorKind::parse(kind).policy().sentence)
+}
+
+/// The event as text: what it is, then where it stands.
+pub fn print(out: Output, outbox: &str, record: &EventRecord, payload: bool) -> Result<(), Failure> {
+    let mut lines = vec![
+        ("event", whole(record.event_id.as_str())),
+        ("type", cell(&record.event_type)),
+        ("key", key(&record.key)),
+        ("outbox", outbox.to_owned()),
+        ("status", record.status().as_str().to_owned()),
+        ("created", time(record.created_at)),
+    ];
+    match &record.event {
+        Err(reason) => lines.push(("bad row", whole(reason))),
+        Ok(event) => {
+            lines.push((
+                "aggregate",
+                cell(&format!("{}/{}", event.aggregate_type, event.aggregate_id)),
+            ));
+            lines.push((
+                "content",
+                format!("{}, {} bytes", cell(event.content_type()), event.payload.len()),
+            ));
+            if event.priority != 0 {
+                lines.push(("priority", event.priority.to_string()));
+            }
+            lines.extend(
+                event
+                    .headers
+                    .iter()
+                    .map(|(name, value)| ("header", cell(&format!("{name}: {value}")))),
+            );
+            if payload {
+                let (name, text) = payload_text(&event.payload);
+                lines.push((
+                    name,
+                    whole(&text.unwrap_or_else(|| "none (tombstone)".to_owned())),
+                ));
+            }
+        }
+    }
+    for (name, text) in lines {
+        out.line(format!("{name:<11} {text}"))?;
+    }
+    record.routes.iter().try_for_each(|route| print_route(out, route))
+}
+
+fn print_route(out: Output, route: &RecordedRoute) -> Result<(), Failure> {
+    let name = route
+        .destination
+        .as_ref()
+        .map_or("no destination", |name| name.as_str());
+    let mut text = format!("{:<11} {}: {}", "at", cell(name), route.status.as_str());
+    if route.failures > 0 {
+        text.push_str(&format!(
+            " after {} failures, {} charged",
+            route.failures, route.attempts
+        ));
+    }
+    if let Some(at) = route.published_at {
+        text.push_str(&format!(", published {}", time(at)));
+    }
+    if let Some(receipt) = &route.receipt {
+        text.push_str(&format!(" ({})", cell(receipt)));
+    }
+    if let Some(at) = route.next_attempt_at {
+        text.push_str(&format!(", next attempt {}", time(at)));
+    }
+    out.line(text)?;
+    if let Some(kind) = &route.error_kind {
+        out.line(format!(
+            "{:<11} {}: {}",
+            "error",
+            cell(kind),
+            whole(route.error.as_deref().unwrap_or("-"))
+        ))?;
+    }
+    match advice(route) {
+        Some(advice) => out.line(format!("{:<11} {advice}", "what to do")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,164 @@
+//! `postrider run`: one relay for every outbox, until stopped or until nothing is left to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Sink, Stats};
+use postrider_relay::{Relay, Report};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Origin, Outbox};
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::signal;
+use crate::wire::{self, Missing, Opened};
+
+/// What is wanted.
+pub struct Wanted<'a> {
+    pub outbox: Option<&'a str>,
+    pub until_empty: bool,
+    pub migrate: bool,
+}
+
+pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
+    wire::check(config)?;
+    let mut opened = Vec::new();
+    for (name, outbox) in wire::chosen(config, wanted.outbox)? {
+        opened.push((open(config, name, outbox, wanted.migrate).await?, outbox));
+    }
+    let sinks = wire::sinks(config)?;
+    let token = signal::stop_token();
+    let cleanup = CancellationToken::new();
+    let mut relays = JoinSet::new();
+    for (outbox, settings) in &opened {
+        let relay = relay(config, outbox, &sinks)?;
+        let (name, token, until_empty) = (outbox.name.clone(), token.clone(), wanted.until_empty);
+        relays.spawn(async move {
+            let report = match until_empty {
+                true => relay.drain_until(token).await,
+                false => relay.run(token).await,
+            };
+            (name, report)
+        });
+        tokio::spawn(clean(
+            config.clone(),
+            outbox.clone(),
+            settings.history,
+            cleanup.clone(),
+        ));
+    }
+    let mut reports = BTreeMap::new();
+    while let Some(ended) = relays.join_next().await {
+        let (name, report) = ended
+            .map_err(|error| Failure::backend("a relay ended by a mistake of its own").because(&error))?;
+        reports.insert(name, report);
+    }
+    cleanup.cancel();
+    for sink in sinks.values() {
+        sink.close().await;
+    }
+    summary(out, &opened, &reports, wanted.until_empty).await
+}
+
+/// Opens an outbox. Nobody who has no configuration has run a migration, so then it is made on the way.
+async fn open(config: &Config, name: &str, outbox: &Outbox, migrate: bool) -> Result<Opened, Failure> {
+    if !migrate && config.origin != Origin::Embedded {
+        return wire::ready(name, outbox).await;
+    }
+    let opened = wire::open(name, outbox, Missing::Create)?;
+    let steps = opened
+        .schema
+        .up()
+        .await
+        .map_err(|error| Failure::store(name, &error))?;
+    if !steps.is_empty() {
+        tracing::info!(outbox = name, url = outbox.place.show(), "made the tables");
+    }
+    Ok(opened)
+}
+
+fn relay(
+    config: &Config,
+    outbox: &Opened,
+    sinks: &BTreeMap<String, Arc<dyn Sink>>,
+) -> Result<Relay, Failure> {
+    let mut builder = Relay::builder()
+        .name(outbox.name.as_str())
+        .store(outbox.store.clone())
+        .router(config.router.clone())
+        .settings(config.relay.settings.clone());
+    for (name, sink) in sinks {
+        builder = builder.sink_named(name.as_str(), sink.clone());
+    }
+    builder
+        .build()
+        .map_err(|error| Failure::input("the relay cannot be put together").because(&error))
+}
+
+/// Removes old history now and then, a few rows at a time. A failure waits for the next round: nothing depends on it.
+async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token: CancellationToken) {
+    let Some(keep) = history else { return };
+    let mut every = tokio::time::interval(config.cleanup.interval);
+    while token.run_until_cancelled(every.tick()).await.is_some() {
+        loop {
+            let batch = config.cleanup.batch_size;
+            match outbox.console.purge(keep, batch).await {
+                Ok(removed) if removed >= u64::from(batch) && !token.is_cancelled() => {}
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::warn!(outbox = outbox.name, %error, "old history was not removed, will retry");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+async fn summary(
+    out: Output,
+    opened: &[(Opened, &Outbox)],
+    reports: &BTreeMap<String, Report>,
+    until_empty: bool,
+) -> Result<Done, Failure> {
+    let mut done = Done::Fine;
+    for (outbox, _) in opened {
+        let name = outbox.name.as_str();
+        let report = reports.get(name).copied().unwrap_or_default();
+        let stats = match outbox.console.stats().await {
+            Ok(stats) => stats,
+            Err(error) => {
+                tracing::warn!(outbox = name, %error, "the state of the outbox cannot be read");
+                Stats::default()
+            }
+        };
+        if until_empty && stats.dead > 0 {
+            done = Done::Found;
+        }
+        let value = json!({
+            "outbox": name,
+            "published": report.published,
+            "duplicates": report.duplicates,
+            "dropped": report.dropped,
+            "dead": stats.dead,
+            "queued": stats.queued,
+            "parked": stats.parked.values().sum::<u64>(),
+        });
+        let mut text = format!("{name}: {} published", report.published);
+        let parked = stats.parked.values().sum::<u64>();
+        let others = [
+            (report.duplicates, "duplicates"),
+            (report.dropped, "dropped"),
+            (stats.queued, "still queued"),
+            (parked, "parked"),
+            (stats.dead, "dead (postrider dead list)"),
+        ];
+        for (number, what) in others.iter().filter(|(number, _)| *number > 0) {
+            text.push_str(&format!(", {number} {what}"));
+        }
+        out.either(&value, text)?;
+    }
+    Ok(done)
+}

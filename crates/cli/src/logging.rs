@@ -1,0 +1,35 @@
+//! Log lines go to standard error, so that standard output stays what a command was asked for.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::config::{Format, Log};
+use crate::failure::Failure;
+
+/// The log of a long run, as configured.
+pub fn configured(log: &Log) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&log.level)
+        .map_err(|error| Failure::input("the log level cannot be used").because(&error))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_span_events(FmtSpan::NONE)
+        .with_ansi(io::stderr().is_terminal());
+    match log.format {
+        Format::Text => builder.init(),
+        Format::Json => builder.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// The log of a short command: only what went wrong.
+pub fn quiet() {
+    let filter = EnvFilter::new("warn");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .init();
+}

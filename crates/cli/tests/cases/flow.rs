@@ -1,0 +1,172 @@
+//! The way of an event through the commands.
+
+use crate::support::{ORDERS_ONLY, Place};
+
+#[test]
+fn from_init_to_tail() {
+    let place = Place::empty();
+    place.run(&["init"]).expect(0).says("wrote postrider.toml");
+    place.run(&["init"]).expect(2).complains("exists already");
+    place.run(&["config", "check"]).expect(0).says("fine");
+    place
+        .run(&["migrate", "status"])
+        .expect(1)
+        .says("no database file");
+    place
+        .run(&["migrate", "up"])
+        .expect(0)
+        .says("main: migrated to version");
+    place.run(&["migrate", "up"]).expect(0).says("up to date");
+    place.run(&["migrate", "status"]).expect(0).says("up to date");
+    place
+        .send("order-1", "ORDER/42", "{\"total\": 1250}")
+        .expect(0)
+        .says("committed order-1 to main");
+    let status = place.run(&["status", "--json"]).expect(0).json();
+    assert_eq!(
+        (status["queued"].as_u64(), status["published"].as_u64()),
+        (Some(1), Some(0))
+    );
+    place
+        .run(&["show", "order-1"])
+        .expect(0)
+        .says("PENDING")
+        .says("ORDER/42");
+
+    place
+        .run(&["run", "--until-empty"])
+        .expect(0)
+        .says("main: 1 published");
+    let line: serde_json::Value =
+        serde_json::from_str(place.read("events.jsonl").lines().next().unwrap()).unwrap();
+    assert_eq!(line["event_id"], "order-1");
+
+    let shown = place
+        .run(&["show", "order-1", "--payload", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(shown[0]["status"], "PUBLISHED");
+    assert_eq!(shown[0]["payload"], "{\"total\": 1250}");
+    assert_eq!(shown[0]["destinations"][0]["destination"], "events");
+    let without = place.run(&["show", "order-1"]).expect(0);
+    assert!(
+        !without.out.contains("1250"),
+        "a payload is shown only when asked for"
+    );
+    place
+        .run(&["tail"])
+        .expect(0)
+        .says("order-1")
+        .says("OrderPlaced")
+        .says("→ events");
+    let tailed = place.run(&["tail", "-n", "1", "--json"]).expect(0).json();
+    assert_eq!(tailed["event_id"], "order-1");
+    let status = place.run(&["status", "--json"]).expect(0).json();
+    assert_eq!(
+        (status["queued"].as_u64(), status["published"].as_u64()),
+        (Some(0), Some(1))
+    );
+}
+
+#[test]
+fn run_without_configuration_works_and_makes_the_tables() {
+    let place = Place::empty();
+    place
+        .run(&["run", "--until-empty"])
+        .expect(0)
+        .complains("made the tables");
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty", "--json"]).expect(0);
+    assert_eq!(place.read("events.jsonl").lines().count(), 1);
+}
+
+#[test]
+fn run_with_a_configuration_does_not_migrate_unless_asked() {
+    let place = Place::empty();
+    place.run(&["init"]).expect(0);
+    place
+        .run(&["run", "--until-empty"])
+        .expect(3)
+        .complains("postrider migrate up");
+    place.run(&["run", "--until-empty", "--migrate"]).expect(0);
+    place.run(&["status"]).expect(0);
+}
+
+#[test]
+fn many_events_come_from_standard_input_in_order() {
+    let place = Place::ready(ORDERS_ONLY);
+    let lines: Vec<String> = (0..500)
+        .map(|n| {
+            let order = n % 7;
+            format!(r#"{{"event_id":"e{n}","event_type":"A","aggregate_type":"ORDER","aggregate_id":"{order}","payload":{{"n":{n}}}}}"#)
+        })
+        .collect();
+    let sent = place
+        .pipe(&["send", "--lines", "--json"], &lines.join("\n"))
+        .expect(0)
+        .json();
+    assert_eq!(sent["committed"], 500);
+    place.run(&["run", "--until-empty"]).expect(0);
+    let arrived = place.read("events.jsonl");
+    let ids: Vec<usize> = arrived
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["event_id"]
+                .as_str()
+                .unwrap()[1..]
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(ids.len(), 500);
+    for order in 0..7 {
+        let of_key: Vec<_> = ids.iter().filter(|id| *id % 7 == order).collect();
+        assert!(of_key.is_sorted(), "{of_key:?}");
+    }
+}
+
+#[test]
+fn tail_follows() {
+    let place = Place::ready(ORDERS_ONLY);
+    let follow = "timeout --preserve-status --signal=INT 4 postrider tail --follow --json > tailed &
+        sleep 0.5
+        postrider send --type A --aggregate ORDER/1 --id followed --payload '{}'
+        postrider run --until-empty
+        wait";
+    place.shell(follow).expect(0);
+    assert!(place.read("tailed").contains("followed"));
+}
+
+#[test]
+fn a_signal_stops_run_in_good_order() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    for signal in ["INT", "TERM"] {
+        let line = format!("timeout --preserve-status --signal={signal} 2 postrider run --json");
+        place.shell(&line).expect(0).complains("relay stopped");
+    }
+    assert_eq!(place.read("events.jsonl").lines().count(), 1);
+}
+
+#[test]
+fn tables_are_removed_only_when_nothing_would_be_lost() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.run(&["migrate", "down"]).expect(2).complains("--yes");
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place
+        .run(&["migrate", "down", "--yes"])
+        .expect(1)
+        .complains("1 queued and 0 parked");
+    place.run(&["run", "--until-empty"]).expect(0);
+    place.run(&["migrate", "down", "--yes"]).expect(0);
+    place.run(&["status"]).expect(3).complains("postrider migrate up");
+    place.run(&["migrate", "print"]).expect(0).says("CREATE TABLE");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let place = Place::ready(ORDERS_ONLY);
+    let ran = place.shell("(postrider config show; echo $? > code) | head -n 1");
+    assert!(ran.err.is_empty(), "{}", ran.err);
+    assert_eq!(place.read("code").trim(), "0");
+}

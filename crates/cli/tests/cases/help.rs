@@ -1,0 +1,89 @@
+//! Help is documentation: it is there for every command, and its examples work as they stand.
+
+use crate::support::Place;
+
+const COMMANDS: [&[&str]; 18] = [
+    &["demo"],
+    &["init"],
+    &["migrate", "up"],
+    &["migrate", "down"],
+    &["migrate", "status"],
+    &["migrate", "print"],
+    &["config", "check"],
+    &["config", "show"],
+    &["route", "explain"],
+    &["run"],
+    &["send"],
+    &["status"],
+    &["show"],
+    &["tail"],
+    &["dead", "list"],
+    &["dead", "show"],
+    &["dead", "redrive"],
+    &["dead", "discard"],
+];
+
+fn examples(place: &Place, command: &[&str]) -> Vec<String> {
+    let help = place.run(&[command, &["--help"]].concat()).expect(0).out;
+    let (_, rest) = help
+        .split_once("Examples:\n")
+        .unwrap_or_else(|| panic!("no examples: {command:?}\n{help}"));
+    let lines = rest.lines().take_while(|line| line.starts_with("  "));
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
+/// What an example may assume: nothing, a migrated outbox, or one with a published and a dead event.
+fn place_for(command: &[&str]) -> Place {
+    match command {
+        ["init"] | ["demo"] => Place::empty(),
+        ["show" | "tail"] | ["dead", ..] => Place::busy(),
+        _ => Place::ready(crate::support::ORDERS_ONLY),
+    }
+}
+
+#[test]
+fn the_top_level_help_lists_the_commands_and_the_exit_codes() {
+    let place = Place::empty();
+    let help = place
+        .run(&["--help"])
+        .expect(0)
+        .says("Exit codes:")
+        .says("POSTRIDER__OUTBOX__MAIN__URL")
+        .out;
+    for command in COMMANDS {
+        assert!(help.contains(command[0]), "{command:?}");
+    }
+    place.run(&["--version"]).expect(0).says("postrider ");
+    place.run(&[]).expect(2).complains("Usage:");
+    place.run(&["mirgate"]).expect(2).complains("migrate");
+}
+
+#[test]
+fn every_command_has_json() {
+    let place = Place::empty();
+    for command in COMMANDS {
+        place
+            .run(&[command, &["--help"]].concat())
+            .expect(0)
+            .says("--json");
+    }
+}
+
+#[test]
+fn every_example_works_as_it_stands() {
+    let place = Place::empty();
+    for command in COMMANDS {
+        let examples = examples(&place, command);
+        assert!(!examples.is_empty(), "{command:?}");
+        for example in examples {
+            let place = place_for(command);
+            let ran = place.shell(&example);
+            assert_eq!(ran.code, 0, "{example}\n{}\n{}", ran.out, ran.err);
+            let wants_json = example.contains("--json");
+            for line in ran.out.lines().filter(|_| wants_json) {
+                let parsed: Result<serde_json::Value, _> = serde_json::from_str(line);
+                assert!(parsed.is_ok(), "{example}\n{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+mod config;
+mod dead;
+mod demo;
+mod flow;
+mod help;
+mod refuse;

@@ -1,0 +1,168 @@
+//! A directory to run the binary in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_postrider");
+
+/// Routes only orders, so that anything else becomes a dead letter.
+pub const ORDERS_ONLY: &str = r#"
+[outbox.main]
+url = "sqlite:postrider.db"
+
+[broker.events]
+url = "file:events.jsonl"
+
+[[route]]
+when = { aggregate_type = "ORDER" }
+to = [{ broker = "events" }]
+"#;
+
+/// What the binary did.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// The exit code must be this.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ran {
+        assert_eq!(self.code, code, "\nstdout: {}\nstderr: {}", self.out, self.err);
+        self
+    }
+
+    /// Standard output is one JSON document.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {:?}", self.out))
+    }
+
+    /// Standard error has this text.
+    #[track_caller]
+    pub fn complains(self, text: &str) -> Ran {
+        assert!(self.err.contains(text), "no {text:?} in {}", self.err);
+        self
+    }
+
+    /// Standard output has this text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Ran {
+        assert!(self.out.contains(text), "no {text:?} in {}", self.out);
+        self
+    }
+}
+
+/// A working directory of its own.
+pub struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub fn empty() -> Place {
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// With a configuration and the tables made.
+    pub fn ready(config: &str) -> Place {
+        let place = Place::empty();
+        place.write("postrider.toml", config);
+        place.run(&["migrate", "up"]).expect(0);
+        place
+    }
+
+    /// With one published event, `order-1`, and one dead one, `dead-1`.
+    pub fn busy() -> Place {
+        let place = Place::ready(ORDERS_ONLY);
+        place.send("order-1", "ORDER/1", "{\"n\": 1}").expect(0);
+        place.send("dead-1", "TICKET/1", "{\"n\": 2}").expect(0);
+        place.run(&["run", "--until-empty"]).expect(1);
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, &[])
+    }
+
+    pub fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let mut command = self.command(BINARY);
+        command.args(args).envs(variables.iter().copied());
+        ran(command.output().unwrap())
+    }
+
+    /// With something on standard input.
+    pub fn pipe(&self, args: &[&str], input: &str) -> Ran {
+        use std::io::Write;
+        let mut command = self.command(BINARY);
+        let mut child = command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that refuses its input at once closes the pipe, which is no fault of the test.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        ran(child.wait_with_output().unwrap())
+    }
+
+    /// A line of a shell in which `postrider` is the binary.
+    pub fn shell(&self, line: &str) -> Ran {
+        let mut command = self.command("sh");
+        let folder = Path::new(BINARY).parent().unwrap().display().to_string();
+        let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+        ran(command.args(["-c", line]).env("PATH", path).output().unwrap())
+    }
+
+    pub fn send(&self, id: &str, aggregate: &str, payload: &str) -> Ran {
+        self.run(&[
+            "send",
+            "--type",
+            "OrderPlaced",
+            "--aggregate",
+            aggregate,
+            "--id",
+            id,
+            "--payload",
+            payload,
+        ])
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("POSTRIDER") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+}
+
+fn ran(output: Output) -> Ran {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
