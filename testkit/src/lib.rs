@@ -5,6 +5,7 @@
 
 pub mod memory;
 pub mod model;
+pub mod store;
 
 pub use memory::MemoryStore;
 pub use model::Model;

@@ -20,6 +20,9 @@ pub use lease::{RelayState, ShardState};
 pub use rows::{Fate, NewRow, Parked, Record, Row};
 pub use tx::{InsertError, TxId};
 
+/// The parked rows of one key and lane, by destination.
+type Line = BTreeMap<Option<DestinationName>, BTreeSet<Seq>>;
+
 /// What a database is set up with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -72,7 +75,7 @@ pub struct Model {
     visible: BTreeMap<(Shard, Lane), BTreeSet<Seq>>,
     parked: BTreeMap<(Seq, Option<DestinationName>), Parked>,
     /// Parked places by what order is kept by; the same rows as `parked`.
-    lines: BTreeMap<(Shard, OrderKey, Lane), BTreeMap<Option<DestinationName>, BTreeSet<Seq>>>,
+    lines: BTreeMap<(Shard, OrderKey, Lane), Line>,
     /// What left, numbered in the order it was recorded.
     history: BTreeMap<u64, Record>,
     history_by_id: BTreeMap<EventId, BTreeSet<u64>>,

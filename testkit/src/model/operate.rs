@@ -52,6 +52,14 @@ impl Model {
         places.into_iter().map(|(seq, _)| seq).collect()
     }
 
+    /// Puts a parked row back as it was. No database offers this: it is what a planted bug does.
+    pub fn put_parked(&mut self, parked: Parked) {
+        let place = (parked.row.seq, parked.destination.clone());
+        if !self.parked.contains_key(&place) {
+            self.park(parked);
+        }
+    }
+
     /// Pauses or resumes a destination, or everything.
     pub fn pause(&mut self, destination: Option<&DestinationName>, paused: bool) {
         let Some(destination) = destination else {

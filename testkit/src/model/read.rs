@@ -9,9 +9,7 @@ use postrider_core::{
     SentBefore, Seq, Shard,
 };
 
-use super::{Model, Parked, Row, rows};
-
-type Line = BTreeMap<Option<DestinationName>, BTreeSet<Seq>>;
+use super::{Line, Model, Parked, Row, rows};
 
 impl Model {
     /// Reads in one snapshot; see `Store::read`.
@@ -184,6 +182,13 @@ impl Model {
             sent_before: self.sent_before(now, row),
             replay: row.replay.clone(),
         }
+    }
+
+    /// What a read says of the event in a parked row, whether it is due or not.
+    pub fn parked_row_answer(&self, now: Duration, parked: &Parked) -> QueuedRow {
+        let mut row = self.queued_answer(now, &parked.row, &[]);
+        row.blocked = Blocked::Nowhere;
+        row
     }
 
     fn parked_answer(&self, now: Duration, parked: &Parked) -> ParkedRow {

@@ -119,7 +119,9 @@ impl Parked {
         self.attempts = park.attempts;
         self.failures = park.failures;
         self.maybe_sent = park.maybe_sent;
-        self.failure = park.failure.clone();
+        if park.failure.is_some() {
+            self.failure = park.failure.clone();
+        }
         self.redriven = false;
         self.failed = match (self.failed, park.failures, &park.failure) {
             (_, 0, _) => None,

@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    fn park(&mut self, parked: Parked) {
+    pub(super) fn park(&mut self, parked: Parked) {
         let line = (parked.row.shard, parked.row.key.clone(), parked.row.lane);
         let place = (parked.row.seq, parked.destination.clone());
         self.lines

@@ -1,0 +1,191 @@
+//! The list of all cases.
+
+use super::{
+    Case, Feature, blocked, console, content, doorbell, faults, lease, level_one, lines, operate, order,
+    parked, read, settle, share, takeover, versions,
+};
+
+/// Lists the cases once, as a table and as the macro that makes tests of them.
+macro_rules! cases {
+    // The first argument is a dollar sign: a macro that defines a macro has no other way to write one.
+    ($d:tt $($file:ident { $($case:ident $([$($need:ident)+])?;)+ })+) => {
+        /// Every case of the suite.
+        pub const CASES: &[Case] = &[$($(Case {
+            name: concat!(stringify!($file), "::", stringify!($case)),
+            needs: &[$($(Feature::$need,)+)?],
+            run: |bench| Box::pin($file::$case(bench)),
+        },)+)+];
+
+        /// Makes one `#[test]` of every case of the `Store` suite. The argument is an expression that gives the harness; it is
+        /// evaluated anew for each case, so that failures are named and cases share nothing.
+        #[macro_export]
+        macro_rules! store_suite {
+            ($d harness:expr) => {
+                $(mod $file {
+                    #[allow(unused_imports)]
+                    use super::*;
+                    $(#[test]
+                    fn $case() {
+                        $crate::store::run(
+                            concat!(stringify!($file), "::", stringify!($case)),
+                            $d harness,
+                        );
+                    })+
+                })+
+            };
+        }
+    };
+}
+
+cases! { $
+    lease {
+        one_relay_owns_every_shard;
+        a_renewal_keeps_the_token;
+        a_repeated_heartbeat_changes_nothing;
+        an_owned_shard_is_not_given_twice;
+        a_release_hands_over_cleanly;
+        a_release_under_an_old_token_is_ignored;
+        a_shard_missing_from_memory_gets_a_new_token;
+        a_shard_remembered_under_another_token_gets_a_new_one;
+        a_relay_that_stops_claims_nothing;
+        a_restarted_relay_is_somebody_else;
+    }
+    share {
+        two_relays_come_to_equal_shares [SeveralShards];
+        three_relays_divide_rounding_up [SeveralShards];
+        a_stopping_relay_leaves_everything_to_the_others [SeveralShards];
+        relays_that_claim_at_once_own_nothing_twice;
+    }
+    takeover {
+        a_renewed_lease_is_never_taken;
+        an_expired_lease_is_taken_with_a_raised_token;
+        owners_that_end_without_a_settle_are_counted;
+        a_settle_resets_the_count_and_the_suspect;
+        a_release_resets_the_count_and_what_may_be_sent;
+        a_suspect_is_handed_to_the_next_owner;
+        a_suspect_of_a_foreign_shard_is_not_written;
+    }
+    read {
+        an_empty_outbox_gives_an_empty_page;
+        only_rows_above_the_floor_are_read;
+        skipped_rows_are_left_out_and_do_not_fill_the_limit;
+        a_limit_pages_through_everything_once;
+        what_is_read_to_hides_no_row;
+        bytes_are_bounded_but_one_row_always_comes;
+        lanes_are_read_apart;
+        shards_are_read_apart [SeveralShards];
+    }
+    content {
+        events_come_back_byte_exact;
+        a_key_stays_in_its_shard;
+        a_scheduled_row_says_how_long;
+        bad_rows_keep_their_place [BadRows];
+        replayed_rows_keep_order_among_themselves [Replays];
+    }
+    order {
+        a_transaction_keeps_its_order;
+        rolled_back_rows_are_never_seen;
+        open_transactions_are_not_seen;
+        the_horizon_covers_what_is_decided [Horizon];
+        the_horizon_stays_below_open_transactions [SeveralWriters Horizon];
+        a_floor_by_the_rule_finds_late_commits [SeveralWriters];
+        places_are_never_used_again;
+        an_id_is_queued_once;
+    }
+    blocked {
+        nothing_parked_blocks_nothing;
+        a_parked_row_blocks_its_key_at_its_destination;
+        other_keys_and_lanes_are_not_blocked;
+        several_destinations_are_all_named;
+        a_row_without_a_destination_blocks_everywhere;
+        a_dead_row_blocks_unless_it_is_skipped;
+        a_row_parked_alone_blocks_nobody;
+        a_settled_row_blocks_no_more;
+    }
+    level_one {
+        the_same_content_is_known_by_destination [LevelOne];
+        other_content_is_told_apart [LevelOne];
+        another_destination_is_another_matter [LevelOne];
+        parked_and_discarded_rows_were_not_sent [LevelOne Console];
+        a_parked_row_knows_it_too [LevelOne];
+        a_replay_is_not_checked [LevelOne Replays];
+    }
+    settle {
+        an_empty_settle_answers_nothing;
+        a_sent_row_leaves_the_outbox;
+        duplicates_and_dropped_rows_leave_too;
+        a_row_may_be_sent_here_and_parked_there;
+        a_repeated_settle_finds_everything_gone;
+        a_row_that_is_gone_is_not_parked;
+        a_row_is_named_by_place_and_id;
+        an_old_token_writes_nothing;
+        a_shard_without_a_fence_is_not_written;
+        each_shard_has_its_own_fence [SeveralShards];
+        answers_come_queued_first_in_order;
+        a_batch_of_thousands_is_one_settle;
+        any_text_survives_the_way_into_parked;
+    }
+    parked {
+        a_parked_row_comes_due_at_once;
+        a_parked_row_comes_due_in_its_time;
+        dead_rows_are_never_due;
+        closed_destinations_are_left_out;
+        heads_are_limited;
+        shards_not_asked_for_are_left_out [SeveralShards];
+        bad_rows_stay_bad_when_parked [BadRows];
+        parked_bytes_are_bounded_but_one_row_always_comes;
+    }
+    lines {
+        only_heads_are_due_and_followers_are_counted;
+        a_dead_head_holds_its_key;
+        skipped_dead_rows_are_passed_over;
+        a_dead_follower_holds_those_behind_it;
+        a_follower_whose_time_has_not_come_holds_those_behind_it;
+        destinations_do_not_wait_for_each_other;
+        lanes_do_not_wait_for_each_other;
+        busy_rows_keep_their_line_out;
+        rows_without_a_destination_hold_later_ones_only;
+        rows_without_a_destination_are_due_among_themselves;
+    }
+    versions {
+        a_row_that_stays_is_changed_and_versioned;
+        a_repeated_change_is_written_once;
+        an_old_version_changes_nothing;
+        a_confirmed_row_leaves_whatever_its_version;
+        a_duplicate_leaves_whatever_its_version;
+        a_row_is_split_over_destinations;
+        a_split_by_an_old_version_changes_nothing;
+        failures_are_timed_by_the_database;
+    }
+    doorbell {
+        a_commit_after_arming_rings [Doorbell];
+        it_can_be_armed_again_after_a_ring [Doorbell];
+        a_dropped_ring_leaves_nothing_behind [Doorbell];
+        a_commit_through_another_handle_rings [Doorbell];
+    }
+    faults {
+        another_handle_sees_the_same_outbox;
+        a_dropped_call_leaves_the_store_usable;
+        a_dropped_settle_may_be_repeated;
+        two_copies_of_a_settle_at_once_count_once;
+        reads_and_settles_beside_writers_lose_nothing;
+        a_taken_over_relay_settles_nothing;
+    }
+    console {
+        stats_count_what_there_is [Console];
+        a_listing_pages_through_everything_once [Console];
+        a_listing_shows_the_worst_state [Console];
+        a_reused_id_shows_every_record [Console];
+        failures_are_grouped_by_destination_and_kind [Console];
+        a_purge_keeps_the_count_of_published [Console];
+    }
+    operate {
+        a_redriven_row_comes_due_with_a_new_version [Console];
+        a_redriven_row_waits_behind_its_head [Console];
+        a_row_that_only_waits_is_not_redriven [Console];
+        a_discarded_row_never_comes_back [Console];
+        a_dry_run_only_counts [Console];
+        a_bulk_verb_goes_on_where_it_stopped [Console];
+        a_pause_reaches_every_relay [Console];
+    }
+}

@@ -1,0 +1,155 @@
+//! What operators see and do beside running relays.
+
+use std::time::Duration;
+
+use postrider_core::{EventRecord, Filter, Leaves, Settled, Status};
+
+use super::bench::Bench;
+use super::words::{dead, event, event_with, leaves_as, refused, sent, to, waiting};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(super) async fn stats_count_what_there_is(bench: Bench) {
+    let parks = [
+        (event("dead", "a"), dead(Some("d"))),
+        (event("retrying", "b"), refused("d", HOUR)),
+        (event("waiting", "b"), waiting("d")),
+    ];
+    let (relay, _) = bench.parked(&parks).await;
+    bench
+        .commit(&[event("sent", "c"), event("double", "c"), event("queued", "c")])
+        .await;
+    let rows = relay.queued().await;
+    let double = leaves_as(&rows[1], Leaves::Duplicate);
+    relay
+        .settle(vec![sent(&rows[0], &["d", "e"]), double], Vec::new())
+        .await;
+    let stats = bench.console().stats().await.expect("stats");
+    assert_eq!(stats.queued, 1);
+    assert_eq!(stats.dead, 1);
+    assert_eq!(stats.parked.values().sum::<u64>(), 2, "{:?}", stats.parked);
+    assert_eq!(stats.published, 2, "once per destination");
+    assert_eq!(stats.duplicates, 1);
+    assert!(stats.oldest.is_some_and(|age| age < HOUR));
+}
+
+pub(super) async fn a_listing_pages_through_everything_once(bench: Bench) {
+    let events: Vec<_> = (0..7)
+        .map(|n| event(&format!("e{n}"), &format!("k{n}")))
+        .collect();
+    bench.commit(&events).await;
+    let console = bench.console();
+    let (mut seen, mut from) = (Vec::new(), None);
+    for _ in 0..=events.len() {
+        let page = console.list(Filter::default(), 3, from).await.expect("a listing");
+        assert!(page.events.len() <= 3);
+        seen.extend(page.events.iter().map(|record| record.event_id.to_string()));
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(
+        seen,
+        ["e0", "e1", "e2", "e3", "e4", "e5", "e6"],
+        "oldest first, each once"
+    );
+}
+
+pub(super) async fn a_listing_shows_the_worst_state(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("mixed", "k"), event("queued", "k")]).await;
+    let mut entry = sent(&rows[0], &["d"]);
+    if let Leaves::Decided { parked, .. } = &mut entry.leaves {
+        parked.push(dead(Some("e")));
+    }
+    assert_eq!(relay.settle_one(entry).await, Settled::Done);
+    let mixed = listed(&bench, Filter::default()).await.remove(0);
+    assert_eq!(mixed.status(), Status::DeadLetter);
+    assert_eq!(mixed.routes.len(), 2);
+    assert_eq!(mixed.routes[0].error_kind.as_deref(), Some("rejected"));
+    assert!(mixed.routes.iter().any(|route| route.status == Status::Published));
+    let by_status = |status| Filter {
+        status: vec![status],
+        ..Filter::default()
+    };
+    assert_eq!(
+        names(&listed(&bench, by_status(Status::DeadLetter)).await),
+        ["mixed"]
+    );
+    assert_eq!(
+        names(&listed(&bench, by_status(Status::Pending)).await),
+        ["queued"]
+    );
+}
+
+pub(super) async fn a_reused_id_shows_every_record(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("same", "k")]).await;
+    relay.settle_one(sent(&rows[0], &["d"])).await;
+    bench.commit(&[event_with("same", "k", "{\"other\":1}")]).await;
+    let shown = bench.console().show("same".into()).await.expect("shown");
+    assert_eq!(shown.len(), 2);
+    let payloads: Vec<_> = shown
+        .iter()
+        .map(|record| record.event.as_ref().expect("an event").payload.clone())
+        .collect();
+    assert_ne!(payloads[0], payloads[1]);
+    assert!(
+        bench
+            .console()
+            .show("nobody".into())
+            .await
+            .expect("shown")
+            .is_empty()
+    );
+}
+
+pub(super) async fn failures_are_grouped_by_destination_and_kind(bench: Bench) {
+    let parks = [
+        (event("a", "a"), dead(Some("d"))),
+        (event("b", "b"), refused("d", HOUR)),
+        (event("c", "c"), dead(None)),
+        (event("w", "w"), waiting("d")),
+    ];
+    bench.parked(&parks).await;
+    let groups = bench.console().groups().await.expect("groups");
+    let counts: Vec<_> = groups
+        .iter()
+        .map(|group| (group.destination.clone(), group.count))
+        .collect();
+    assert_eq!(counts, [(Some(to("d")), 2), (None, 1)], "the most frequent first");
+    assert_eq!(groups[0].error_kind, "rejected");
+}
+
+pub(super) async fn a_purge_keeps_the_count_of_published(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
+    let entries = rows.iter().map(|row| sent(row, &["d"])).collect();
+    relay.settle(entries, Vec::new()).await;
+    let console = bench.console();
+    assert_eq!(
+        console.purge(HOUR, 100).await.expect("purged"),
+        0,
+        "nothing is that old"
+    );
+    // History becomes older than nothing as soon as the clock moves.
+    super::bench::eventually("history is purged", async || {
+        let gone = console.purge(Duration::ZERO, 1).await.expect("purged");
+        assert!(gone <= 1, "a limit is a limit");
+        let left = console.show("b".into()).await.expect("shown");
+        left.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(console.stats().await.expect("stats").published, 2);
+}
+
+async fn listed(bench: &Bench, filter: Filter) -> Vec<EventRecord> {
+    bench
+        .console()
+        .list(filter, 100, None)
+        .await
+        .expect("a listing")
+        .events
+}
+
+fn names(records: &[EventRecord]) -> Vec<&str> {
+    records.iter().map(|record| record.event_id.as_str()).collect()
+}

@@ -1,0 +1,238 @@
+//! The conformance suite of the `Store` contract.
+//!
+//! A backend implements [`StoreHarness`] over a private database and names it in [`store_suite!`](crate::store_suite),
+//! which makes one `#[test]` of every case:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use postrider_core::{BoxFuture, Event, Store};
+//! use postrider_testkit::MemoryStore;
+//! use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
+//!
+//! struct Memory;
+//! struct Outbox(MemoryStore);
+//! struct Tx(postrider_testkit::memory::MemoryTx);
+//!
+//! impl StoreHarness for Memory {
+//!     fn capabilities(&self) -> StoreCapabilities {
+//!         StoreCapabilities { shards: 8, lacks: vec![] }
+//!     }
+//!     fn fresh(&self) -> BoxFuture<'_, Box<dyn TestOutbox>> {
+//!         Box::pin(async { Box::new(Outbox(MemoryStore::new(8))) as Box<dyn TestOutbox> })
+//!     }
+//! }
+//!
+//! impl TestOutbox for Outbox {
+//!     fn open(&self) -> BoxFuture<'_, Arc<dyn Store>> {
+//!         Box::pin(async { Arc::new(self.0.clone()) as Arc<dyn Store> })
+//!     }
+//!     fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
+//!         Box::pin(async { Box::new(Tx(self.0.begin())) as Box<dyn Writer> })
+//!     }
+//! }
+//!
+//! impl Writer for Tx {
+//!     fn insert<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>> {
+//!         Box::pin(async { self.0.insert(event.clone()).map(drop).map_err(|error| error.to_string()) })
+//!     }
+//!     fn commit(self: Box<Self>) -> BoxFuture<'static, ()> {
+//!         Box::pin(async { self.0.commit() })
+//!     }
+//!     fn rollback(self: Box<Self>) -> BoxFuture<'static, ()> {
+//!         Box::pin(async { self.0.rollback() })
+//!     }
+//! }
+//!
+//! mod conformance {
+//!     use super::Memory;
+//!     postrider_testkit::store_suite!(Memory);
+//! }
+//! # fn main() {}
+//! ```
+
+mod bench;
+mod blocked;
+mod cases;
+mod console;
+mod content;
+mod doorbell;
+mod faults;
+mod lease;
+mod level_one;
+mod lines;
+mod operate;
+mod order;
+mod parked;
+mod read;
+mod settle;
+mod share;
+mod takeover;
+mod versions;
+mod words;
+
+use std::future::Future;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{BoxFuture, Console, Event, Store};
+
+pub use bench::Bench;
+pub use cases::CASES;
+
+/// The longest that a case may take; a store that hangs is a failure with a name, not a build that stands still.
+const CASE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a store may lack. Nothing else is optional.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// More than one shard.
+    SeveralShards,
+    /// Two producing transactions may be open at a time.
+    SeveralWriters,
+    /// The horizon moves; without it every read starts from zero.
+    Horizon,
+    /// The tables accept a row that cannot be read as an event.
+    BadRows,
+    /// Rows may be inserted as part of a replay.
+    Replays,
+    /// Ids are checked against the history.
+    LevelOne,
+    /// The store has a doorbell.
+    Doorbell,
+    /// The store has a console.
+    Console,
+}
+
+/// What a store can do, as data.
+#[derive(Clone, Debug)]
+pub struct StoreCapabilities {
+    /// The number of shards of a fresh outbox.
+    pub shards: u16,
+    /// What it lacks, each with the reason that is printed when a case is skipped.
+    pub lacks: Vec<(Feature, &'static str)>,
+}
+
+impl StoreCapabilities {
+    fn why_not(&self, feature: Feature) -> Option<&'static str> {
+        if feature == Feature::SeveralShards && self.shards < 2 {
+            return Some("the outbox has one shard");
+        }
+        self.lacks
+            .iter()
+            .find(|(lacking, _)| *lacking == feature)
+            .map(|(_, reason)| *reason)
+    }
+}
+
+/// How a backend lends itself to the suite.
+pub trait StoreHarness: Send + Sync {
+    /// What it can do.
+    fn capabilities(&self) -> StoreCapabilities;
+
+    /// A fresh, empty outbox with nothing of another case in it.
+    fn fresh(&self) -> BoxFuture<'_, Box<dyn TestOutbox>>;
+}
+
+/// One outbox of one case. Dropped at the end of the case.
+pub trait TestOutbox: Send + Sync {
+    /// Opens a handle of its own, as another relay's process would.
+    fn open(&self) -> BoxFuture<'_, Arc<dyn Store>>;
+
+    /// Begins a producer's transaction.
+    fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>>;
+
+    /// The operators' side; needed unless the store lacks [`Feature::Console`].
+    fn console(&self) -> Option<Arc<dyn Console>> {
+        None
+    }
+}
+
+/// A producer's transaction.
+pub trait Writer: Send {
+    /// Inserts an event by the store's own producing side. The error is for people.
+    fn insert<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Inserts a row with the id, key and priority of the event that cannot be read as an event, as a producer in another
+    /// language might (headers that are not JSON, for one); needed unless the store lacks [`Feature::BadRows`].
+    fn insert_bad<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>> {
+        let id = event.id.clone();
+        Box::pin(async move { Err(format!("this harness cannot insert {id} as a bad row")) })
+    }
+
+    /// Inserts an event as part of a replay; needed unless the store lacks [`Feature::Replays`].
+    fn insert_replay<'a>(
+        &'a mut self,
+        event: &'a Event,
+        replay: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        let id = event.id.clone();
+        Box::pin(async move {
+            Err(format!(
+                "this harness cannot insert {id} as part of replay {replay}"
+            ))
+        })
+    }
+
+    /// Commits.
+    fn commit(self: Box<Self>) -> BoxFuture<'static, ()>;
+
+    /// Rolls back.
+    fn rollback(self: Box<Self>) -> BoxFuture<'static, ()>;
+}
+
+/// Not `Send`: a case runs on the thread that waits for it, which keeps the cases free of bounds.
+type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// One case of the suite.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Its file and name, such as `lease::a_renewal_keeps_the_token`.
+    pub name: &'static str,
+    /// What the store must have for it to apply.
+    pub needs: &'static [Feature],
+    run: fn(Bench) -> CaseFuture,
+}
+
+impl Case {
+    /// Why this case does not apply, if it does not.
+    pub fn skipped(&self, capabilities: &StoreCapabilities) -> Option<&'static str> {
+        self.needs.iter().find_map(|need| capabilities.why_not(*need))
+    }
+
+    /// Runs the case on a fresh outbox; panics when the store breaks the contract.
+    pub async fn run(&self, harness: &dyn StoreHarness) {
+        let bench = Bench::new(harness).await;
+        if tokio::time::timeout(CASE_LIMIT, (self.run)(bench)).await.is_err() {
+            panic!("{} did not end within {CASE_LIMIT:?}", self.name);
+        }
+    }
+}
+
+/// Runs one case by name on a runtime of its own. What [`store_suite!`](crate::store_suite) calls.
+pub fn run(name: &str, harness: impl StoreHarness) {
+    let case = CASES.iter().find(|case| case.name == name);
+    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
+    if let Some(reason) = case.skipped(&harness.capabilities()) {
+        // Written past the capture of the test runner: a skipped case must be seen in every run.
+        let _ = writeln!(std::io::stderr(), "skipped store case {name}: {reason}");
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime for the case");
+    runtime.block_on(case.run(&harness));
+}
+
+/// Runs every case that applies, one after another.
+pub async fn exercise(harness: &dyn StoreHarness) {
+    for case in CASES {
+        match case.skipped(&harness.capabilities()) {
+            Some(reason) => println!("skipped {}: {reason}", case.name),
+            None => case.run(harness).await,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A parked row is changed only by one who has seen it as it is; what was published leaves in any case.
+
+use std::time::Duration;
+
+use postrider_core::{ErrorKind, Failure, Park, ParkedRow, Receipt, Settled, Then};
+
+use super::bench::{Bench, Relay, eventually};
+use super::words::{dead, event, goes_on, pairs, refused, waiting};
+
+pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
+    let (relay, due) = one_due(&bench).await;
+    let park = Park {
+        attempts: 3,
+        failures: 7,
+        maybe_sent: true,
+        ..refused("d", Duration::ZERO)
+    };
+    assert_eq!(relay.settle_parked(&due, Then::Again(park)).await, Settled::Done);
+    let again = relay.due().await.remove(0);
+    assert_eq!((again.attempts, again.failures, again.maybe_sent), (3, 7, true));
+    assert!(again.version > due.version, "every write raises the version");
+    assert_eq!(again.row.seq, due.row.seq);
+    assert_eq!(
+        relay.settle_parked(&again, Then::Again(dead(Some("d")))).await,
+        Settled::Done
+    );
+    assert!(relay.due().await.is_empty());
+}
+
+pub(super) async fn a_repeated_change_is_written_once(bench: Bench) {
+    let (relay, due) = one_due(&bench).await;
+    let again = || Then::Again(refused("d", Duration::ZERO));
+    assert_eq!(relay.settle_parked(&due, again()).await, Settled::Done);
+    let version = relay.due().await[0].version;
+    assert_eq!(relay.settle_parked(&due, again()).await, Settled::Gone);
+    assert_eq!(relay.due().await[0].version, version);
+    assert_eq!(
+        relay.due_names().await,
+        pairs(&[("a", "d")]),
+        "a row is changed, never inserted again"
+    );
+}
+
+pub(super) async fn an_old_version_changes_nothing(bench: Bench) {
+    let (relay, due) = one_due(&bench).await;
+    for version in [due.version.wrapping_sub(1), due.version + 1] {
+        let mut entry = goes_on(&due, Then::Again(dead(Some("d"))));
+        entry.version = version;
+        assert_eq!(relay.settle(Vec::new(), vec![entry]).await, [Settled::Gone]);
+    }
+    let still = relay.due().await.remove(0);
+    assert_eq!(still.version, due.version);
+    // A row of another destination is another row.
+    let mut entry = goes_on(&due, Then::Again(waiting("e")));
+    entry.destination = Some("e".into());
+    assert_eq!(relay.settle(Vec::new(), vec![entry]).await, [Settled::Gone]);
+    assert_eq!(relay.due_names().await, pairs(&[("a", "d")]));
+}
+
+pub(super) async fn a_confirmed_row_leaves_whatever_its_version(bench: Bench) {
+    let (relay, due) = one_due(&bench).await;
+    let again = Then::Again(refused("d", Duration::from_secs(3_600)));
+    assert_eq!(relay.settle_parked(&due, again).await, Settled::Done);
+    // The confirm of the attempt before arrives only now: the event is out, whatever was written since.
+    let sent = || Then::Sent(Receipt::default());
+    assert_eq!(relay.settle_parked(&due, sent()).await, Settled::Done);
+    assert_eq!(relay.read(relay.everything()).await.next_due_in, None);
+    assert_eq!(relay.settle_parked(&due, sent()).await, Settled::Gone);
+}
+
+pub(super) async fn a_duplicate_leaves_whatever_its_version(bench: Bench) {
+    let (relay, mut due) = one_due(&bench).await;
+    due.version += 5;
+    assert_eq!(relay.settle_parked(&due, Then::Duplicate).await, Settled::Done);
+    assert!(relay.due().await.is_empty());
+    assert_eq!(relay.settle_parked(&due, Then::Duplicate).await, Settled::Gone);
+}
+
+pub(super) async fn a_row_is_split_over_destinations(bench: Bench) {
+    let unrouted = Park {
+        destination: None,
+        ..refused("d", Duration::ZERO)
+    };
+    let (relay, _) = bench.parked(&[(event("a", "k"), unrouted)]).await;
+    let due = relay.due().await.remove(0);
+    let split = || Then::Split(vec![waiting("d"), waiting("e")]);
+    assert_eq!(relay.settle_parked(&due, split()).await, Settled::Done);
+    assert_eq!(relay.due_names().await, pairs(&[("a", "d"), ("a", "e")]));
+    assert_eq!(relay.settle_parked(&due, split()).await, Settled::Gone);
+    assert_eq!(relay.due_names().await.len(), 2, "nothing is doubled");
+    let first = relay.due().await.remove(0);
+    assert_eq!(first.row.key, due.row.key);
+    let read = first.row.event.expect("the event goes with each of them");
+    assert_eq!(read.payload, due.row.event.expect("an event").payload);
+    // Routed to nowhere on purpose: it leaves.
+    let rest = relay.due().await.remove(0);
+    assert_eq!(
+        relay.settle_parked(&rest, Then::Split(Vec::new())).await,
+        Settled::Done
+    );
+    assert_eq!(relay.due_names().await.len(), 1);
+}
+
+pub(super) async fn a_split_by_an_old_version_changes_nothing(bench: Bench) {
+    let (relay, mut due) = one_due(&bench).await;
+    due.version += 1;
+    assert_eq!(
+        relay.settle_parked(&due, Then::Split(vec![waiting("e")])).await,
+        Settled::Gone
+    );
+    assert_eq!(relay.due_names().await, pairs(&[("a", "d")]));
+}
+
+pub(super) async fn failures_are_timed_by_the_database(bench: Bench) {
+    let (relay, due) = one_due(&bench).await;
+    assert_eq!((due.failed_ago, due.failing_for), (None, None), "it only waits");
+    let failed = |failures| {
+        Then::Again(Park {
+            failures,
+            failure: Some(Failure::new(ErrorKind::AddressNotFound, "no such exchange")),
+            ..refused("d", Duration::ZERO)
+        })
+    };
+    assert_eq!(relay.settle_parked(&due, failed(1)).await, Settled::Done);
+    let wait = Duration::from_millis(150);
+    let first = eventually("the failure grows older", async || {
+        let row = relay.due().await.remove(0);
+        (row.failing_for? >= wait).then_some(row)
+    })
+    .await;
+    assert_eq!(relay.settle_parked(&first, failed(2)).await, Settled::Done);
+    let second = relay.due().await.remove(0);
+    let (ago, long) = (
+        second.failed_ago.expect("it failed"),
+        second.failing_for.expect("it failed"),
+    );
+    assert!(
+        long >= wait,
+        "it has been failing since the first failure: {long:?}"
+    );
+    assert!(
+        ago + wait <= long,
+        "the last failure is the newer one: {ago:?} of {long:?}"
+    );
+}
+
+/// A row that is parked for `d` and due.
+async fn one_due(bench: &Bench) -> (Relay, ParkedRow) {
+    let (relay, _) = bench.parked(&[(event("a", "k"), waiting("d"))]).await;
+    let due = relay.due().await.remove(0);
+    (relay, due)
+}

@@ -1,0 +1,100 @@
+//! The database in memory as the suite's harness, with a place to put something between the suite and the store.
+
+use std::sync::Arc;
+
+use postrider_core::{BoxFuture, Console, ErrorKind, Event, Failure, Store};
+use postrider_testkit::MemoryStore;
+use postrider_testkit::memory::MemoryTx;
+use postrider_testkit::model::NewRow;
+use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
+
+pub(crate) struct Memory {
+    pub(crate) shards: u16,
+    pub(crate) wrap: fn(MemoryStore) -> Arc<dyn Store>,
+}
+
+impl Memory {
+    pub(crate) fn plain(shards: u16) -> Self {
+        Self {
+            shards,
+            wrap: |store| Arc::new(store),
+        }
+    }
+}
+
+impl StoreHarness for Memory {
+    fn capabilities(&self) -> StoreCapabilities {
+        StoreCapabilities {
+            shards: self.shards,
+            lacks: Vec::new(),
+        }
+    }
+
+    fn fresh(&self) -> BoxFuture<'_, Box<dyn TestOutbox>> {
+        Box::pin(async move {
+            Box::new(Outbox {
+                store: MemoryStore::new(self.shards),
+                wrap: self.wrap,
+            }) as Box<dyn TestOutbox>
+        })
+    }
+}
+
+struct Outbox {
+    store: MemoryStore,
+    wrap: fn(MemoryStore) -> Arc<dyn Store>,
+}
+
+impl TestOutbox for Outbox {
+    fn open(&self) -> BoxFuture<'_, Arc<dyn Store>> {
+        Box::pin(async move { (self.wrap)(self.store.clone()) })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
+        Box::pin(async move { Box::new(Tx(self.store.begin())) as Box<dyn Writer> })
+    }
+
+    fn console(&self) -> Option<Arc<dyn Console>> {
+        Some(Arc::new(self.store.clone()))
+    }
+}
+
+struct Tx(MemoryTx);
+
+impl Tx {
+    fn row(&mut self, row: NewRow) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move { self.0.insert(row).map(drop).map_err(|error| error.to_string()) })
+    }
+}
+
+impl Writer for Tx {
+    fn insert<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>> {
+        self.row(event.clone().into())
+    }
+
+    fn insert_bad<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>> {
+        self.row(NewRow {
+            bad: Some(Failure::new(ErrorKind::BadRow, "the headers are not JSON")),
+            ..event.clone().into()
+        })
+    }
+
+    fn insert_replay<'a>(
+        &'a mut self,
+        event: &'a Event,
+        replay: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.row(NewRow {
+            replay: Some(replay.into()),
+            ..event.clone().into()
+        })
+    }
+
+    fn commit(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.0.commit() })
+    }
+
+    fn rollback(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.0.rollback() })
+    }
+}
