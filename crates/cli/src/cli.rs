@@ -84,7 +84,8 @@ Examples:
 Examples:
   postrider run --until-empty
   postrider run --migrate --until-empty
-  POSTRIDER__LOG__FORMAT=json timeout --preserve-status --signal=INT 1 postrider run
+  timeout --preserve-status --signal=INT 1 postrider run
+  POSTRIDER__LOG__FORMAT=json postrider run --until-empty
 
 With --until-empty, exit code 1 means that dead events are left: `postrider dead list` shows them.")]
     Run {
@@ -108,9 +109,10 @@ With --until-empty, exit code 1 means that dead events are left: `postrider dead
     /// One bad line and nothing is sent.
     #[command(after_long_help = r#"Examples:
   postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"total": 1250}'
-  postrider send --type OrderPlaced --aggregate ORDER/42 --id my-own-id --header tenant=a --payload '{}'
+  postrider send --type OrderPlaced --aggregate ORDER/42 --id my-own-id --header tenant=a
   postrider send --type Reminder --aggregate ORDER/42 --delay 1h --payload '{}' --json
-  echo '{"event_type":"OrderPaid","aggregate_type":"ORDER","aggregate_id":"42","payload":{"n":1}}' | postrider send --lines
+  echo '{"event_type":"A","aggregate_type":"ORDER","aggregate_id":"42","payload":{"n":1}}' \
+    | postrider send --lines
 
 Exit code 2 if an event is refused (payload that is not JSON, an id used twice, a limit); then nothing was sent."#)]
     Send(Box<SendArgs>),

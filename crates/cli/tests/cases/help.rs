@@ -28,8 +28,14 @@ fn examples(place: &Place, command: &[&str]) -> Vec<String> {
     let (_, rest) = help
         .split_once("Examples:\n")
         .unwrap_or_else(|| panic!("no examples: {command:?}\n{help}"));
-    let lines = rest.lines().take_while(|line| line.starts_with("  "));
-    lines.map(|line| line.trim().to_owned()).collect()
+    // A line that ends with a backslash goes on.
+    let lines: Vec<&str> = rest.lines().take_while(|line| line.starts_with("  ")).collect();
+    lines
+        .join("\n")
+        .replace("\\\n", "")
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect()
 }
 
 /// What an example may assume: nothing, a migrated outbox, or one with a published and a dead event.
