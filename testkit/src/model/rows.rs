@@ -111,24 +111,19 @@ impl Parked {
         parked
     }
 
-    /// Takes over what a settle says. Everything is absolute but the times of failures, which the database keeps: a
-    /// park without a failure leaves them alone, and one that counts none forgets them.
+    /// Takes over what a settle says. Counts are absolute; the error and its times stay where no new failure is named.
     pub(super) fn write(&mut self, now: Duration, park: &Park) {
         self.dead = park.dead;
         self.next_attempt = now.saturating_add(park.next_attempt_in);
         self.attempts = park.attempts;
         self.failures = park.failures;
         self.maybe_sent = park.maybe_sent;
-        if park.failure.is_some() {
-            self.failure = park.failure.clone();
-        }
         self.redriven = false;
-        self.failed = match (self.failed, park.failures, &park.failure) {
-            (_, 0, _) => None,
-            (Some((first, _)), _, Some(_)) => Some((first, now)),
-            (None, _, Some(_)) => Some((now, now)),
-            (times, _, None) => times,
-        };
+        if let Some(failure) = &park.failure {
+            self.failure = Some(failure.clone());
+            let first = self.failed.map_or(now, |(first, _)| first);
+            self.failed = Some((first, now));
+        }
     }
 }
 

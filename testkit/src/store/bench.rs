@@ -7,7 +7,6 @@ use postrider_core::{
     Console, Event, Heartbeat, Lane, Lease, Page, Park, ParkedRange, ParkedRow, QueuedRow, Read, RelayId,
     Settle, SettleParked, SettleQueued, Settled, Shard, Standing, Store, Then, Token,
 };
-use tokio::time::Instant;
 
 use super::words::{event, goes_on, names, parks_as, range, waiting};
 use super::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
@@ -18,9 +17,6 @@ pub(super) const LONG: Duration = Duration::from_secs(120);
 pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// What the relays of the suite say they may have in flight.
 pub(super) const WINDOW: u32 = 17;
-/// How long a condition may take to come true. Generous: a slow machine is not a broken store.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// A fresh outbox and what is known about its store.
 pub struct Bench {
     outbox: Box<dyn TestOutbox>,
@@ -249,17 +245,5 @@ impl Relay {
 
     pub(super) async fn settle_parked(&self, row: &ParkedRow, then: Then) -> Settled {
         self.settle(Vec::new(), vec![goes_on(row, then)]).await[0]
-    }
-}
-
-/// Waits until a condition holds, looking again and again, and fails with its name after a long time.
-pub(super) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

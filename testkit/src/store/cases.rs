@@ -5,39 +5,7 @@ use super::{
     parked, read, settle, share, takeover, versions,
 };
 
-/// Lists the cases once, as a table and as the macro that makes tests of them.
-macro_rules! cases {
-    // The first argument is a dollar sign: a macro that defines a macro has no other way to write one.
-    ($d:tt $($file:ident { $($case:ident $([$($need:ident)+])?;)+ })+) => {
-        /// Every case of the suite.
-        pub const CASES: &[Case] = &[$($(Case {
-            name: concat!(stringify!($file), "::", stringify!($case)),
-            needs: &[$($(Feature::$need,)+)?],
-            run: |bench| Box::pin($file::$case(bench)),
-        },)+)+];
-
-        /// Makes one `#[test]` of every case of the `Store` suite. The argument is an expression that gives the harness; it is
-        /// evaluated anew for each case, so that failures are named and cases share nothing.
-        #[macro_export]
-        macro_rules! store_suite {
-            ($d harness:expr) => {
-                $(mod $file {
-                    #[allow(unused_imports)]
-                    use super::*;
-                    $(#[test]
-                    fn $case() {
-                        $crate::store::run(
-                            concat!(stringify!($file), "::", stringify!($case)),
-                            $d harness,
-                        );
-                    })+
-                })+
-            };
-        }
-    };
-}
-
-cases! { $
+cases! { $ store_suite, store, "Store"
     lease {
         one_relay_owns_every_shard;
         a_renewal_keeps_the_token;
@@ -156,6 +124,7 @@ cases! { $
         a_row_is_split_over_destinations;
         a_split_by_an_old_version_changes_nothing;
         failures_are_timed_by_the_database;
+        a_change_without_a_failure_keeps_the_error;
     }
     doorbell {
         a_commit_after_arming_rings [Doorbell];

@@ -6,6 +6,7 @@ use postrider_core::{EventRecord, Filter, Leaves, Settled, Status};
 
 use super::bench::Bench;
 use super::words::{dead, event, event_with, leaves_as, refused, sent, to, waiting};
+use crate::suite::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -131,7 +132,7 @@ pub(super) async fn a_purge_keeps_the_count_of_published(bench: Bench) {
         "nothing is that old"
     );
     // History becomes older than nothing as soon as the clock moves.
-    super::bench::eventually("history is purged", async || {
+    eventually("history is purged", async || {
         let gone = console.purge(Duration::ZERO, 1).await.expect("purged");
         assert!(gone <= 1, "a limit is a limit");
         let left = console.show("b".into()).await.expect("shown");

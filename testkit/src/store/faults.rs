@@ -8,8 +8,9 @@ use std::task::Poll;
 
 use postrider_core::{Receipt, Settle, Settled, Then};
 
-use super::bench::{Bench, LONG, SHORT, eventually};
+use super::bench::{Bench, LONG, SHORT};
 use super::words::{event, ids, pairs, parks_as, sent, waiting};
+use crate::suite::eventually;
 
 pub(super) async fn another_handle_sees_the_same_outbox(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "l")]).await;

@@ -70,19 +70,14 @@ mod takeover;
 mod versions;
 mod words;
 
-use std::future::Future;
-use std::io::Write;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use postrider_core::{BoxFuture, Console, Event, Store};
 
+use crate::suite::{self, CaseFuture};
+
 pub use bench::Bench;
 pub use cases::CASES;
-
-/// The longest that a case may take; a store that hangs is a failure with a name, not a build that stands still.
-const CASE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a store may lack. Nothing else is optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,9 +177,6 @@ pub trait Writer: Send {
     fn rollback(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// Not `Send`: a case runs on the thread that waits for it, which keeps the cases free of bounds.
-type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
-
 /// One case of the suite.
 #[derive(Clone, Copy)]
 pub struct Case {
@@ -204,9 +196,7 @@ impl Case {
     /// Runs the case on a fresh outbox; panics when the store breaks the contract.
     pub async fn run(&self, harness: &dyn StoreHarness) {
         let bench = Bench::new(harness).await;
-        if tokio::time::timeout(CASE_LIMIT, (self.run)(bench)).await.is_err() {
-            panic!("{} did not end within {CASE_LIMIT:?}", self.name);
-        }
+        suite::limited(self.name, (self.run)(bench)).await;
     }
 }
 
@@ -214,24 +204,17 @@ impl Case {
 pub fn run(name: &str, harness: impl StoreHarness) {
     let case = CASES.iter().find(|case| case.name == name);
     let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
-    if let Some(reason) = case.skipped(&harness.capabilities()) {
-        // Written past the capture of the test runner: a skipped case must be seen in every run.
-        let _ = writeln!(std::io::stderr(), "skipped store case {name}: {reason}");
-        return;
+    match case.skipped(&harness.capabilities()) {
+        Some(reason) => suite::say_skipped("store", name, reason),
+        None => suite::block_on(case.run(&harness)),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime for the case");
-    runtime.block_on(case.run(&harness));
 }
 
 /// Runs every case that applies, one after another.
 pub async fn exercise(harness: &dyn StoreHarness) {
     for case in CASES {
         match case.skipped(&harness.capabilities()) {
-            Some(reason) => println!("skipped {}: {reason}", case.name),
+            Some(reason) => suite::say_skipped("store", case.name, reason),
             None => case.run(harness).await,
         }
     }

@@ -7,6 +7,7 @@ use postrider_core::{Lane, Read, Seq};
 use super::Writer;
 use super::bench::{Bench, Relay};
 use super::words::{event, ids, range, sent};
+use crate::suite::eventually;
 
 pub(super) async fn a_transaction_keeps_its_order(bench: Bench) {
     bench
@@ -54,7 +55,7 @@ pub(super) async fn the_horizon_covers_what_is_decided(bench: Bench) {
     bench.commit(&[event("a", "k"), event("b", "k")]).await;
     let relay = bench.relay("one").await;
     // A store that samples its writers may need a moment to be sure.
-    super::bench::eventually("the horizon reaches the last row", async || {
+    eventually("the horizon reaches the last row", async || {
         let page = relay.read(relay.everything()).await;
         let last = page.queued.iter().map(|row| row.seq).max()?;
         (page.horizon >= last).then_some(())
@@ -113,7 +114,7 @@ pub(super) async fn a_floor_by_the_rule_finds_late_commits(bench: Bench) {
             break;
         }
     }
-    super::bench::eventually("every committed row is read", async || {
+    eventually("every committed row is read", async || {
         reader.step().await;
         (reader.seen.len() == KEYS * TURNS).then_some(())
     })

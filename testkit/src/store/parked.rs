@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use postrider_core::{ErrorKind, Failure, OrderKey, Park, ParkedRange, Read, Settled};
 
-use super::bench::{Bench, eventually};
+use super::bench::Bench;
 use super::words::{dead, event, event_with, names, pairs, parks_as, refused, to, waiting};
+use crate::suite::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use postrider_core::{Heartbeat, Seq, Settled, Suspect};
 use tokio::time::Instant;
 
-use super::bench::{Bench, Relay, SHORT, WINDOW, eventually};
+use super::bench::{Bench, Relay, SHORT, WINDOW};
 use super::words::{event, sent};
+use crate::suite::eventually;
 
 pub(super) async fn a_renewed_lease_is_never_taken(bench: Bench) {
     let mut owner = bench.relay_with_term("owner", SHORT).await;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use postrider_core::{ErrorKind, Failure, Park, ParkedRow, Receipt, Settled, Then};
 
-use super::bench::{Bench, Relay, eventually};
+use super::bench::{Bench, Relay};
 use super::words::{dead, event, goes_on, pairs, refused, waiting};
+use crate::suite::eventually;
 
 pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
     let (relay, due) = one_due(&bench).await;
@@ -142,6 +143,24 @@ pub(super) async fn failures_are_timed_by_the_database(bench: Bench) {
         ago + wait <= long,
         "the last failure is the newer one: {ago:?} of {long:?}"
     );
+}
+
+pub(super) async fn a_change_without_a_failure_keeps_the_error(bench: Bench) {
+    let (relay, _) = bench
+        .parked(&[(event("a", "k"), refused("d", Duration::ZERO))])
+        .await;
+    let due = relay.due().await.remove(0);
+    let held = Park {
+        failures: 1,
+        ..waiting("d")
+    };
+    assert_eq!(relay.settle_parked(&due, Then::Again(held)).await, Settled::Done);
+    let again = relay.due().await.remove(0);
+    assert!(
+        again.failed_ago.is_some() && again.failing_for.is_some(),
+        "it has failed all the same"
+    );
+    assert!(again.failing_for >= due.failing_for);
 }
 
 /// A row that is parked for `d` and due.

@@ -1,0 +1,91 @@
+//! What the suites have in common: cases with names, a runtime for each, and waiting for conditions.
+
+use std::future::Future;
+use std::io::Write;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Not `Send`: a case runs on the thread that waits for it, which keeps the cases free of bounds.
+pub(crate) type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The longest that a case may take; a backend that hangs is a failure with a name, not a build that stands still.
+const CASE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a condition may take to come true. Generous: a slow machine is not a broken backend.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits for a case, within its limit.
+pub(crate) async fn limited(name: &str, case: impl Future<Output = ()>) {
+    if tokio::time::timeout(CASE_LIMIT, case).await.is_err() {
+        panic!("{name} did not end within {CASE_LIMIT:?}");
+    }
+}
+
+/// Runs a case on a runtime of its own, so that nothing of it outlives the test.
+pub(crate) fn block_on(case: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime for the case");
+    runtime.block_on(case);
+}
+
+/// Says that a case does not apply, past the capture of the test runner: it must be seen in every run.
+pub(crate) fn say_skipped(suite: &str, name: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped {suite} case {name}: {reason}");
+}
+
+/// Waits until a condition holds, looking again and again, and fails with its name after a long time.
+pub(crate) async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, look).await
+}
+
+/// The same, where something is known to take longer.
+pub(crate) async fn within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Lists the cases of a suite once, as a table and as the exported macro that makes tests of them.
+macro_rules! cases {
+    // The first argument is a dollar sign: a macro that defines a macro has no other way to write one.
+    ($d:tt $suite:ident, $module:ident, $contract:literal
+        $($file:ident { $($case:ident $([$($need:ident)+])?;)+ })+) => {
+        /// Every case of the suite.
+        pub const CASES: &[Case] = &[$($(Case {
+            name: concat!(stringify!($file), "::", stringify!($case)),
+            needs: &[$($(Feature::$need,)+)?],
+            run: |bench| Box::pin($file::$case(bench)),
+        },)+)+];
+
+        #[doc = concat!("Makes one `#[test]` of every case of the `", $contract, "` suite.")]
+        ///
+        /// The argument is an expression that gives the harness. It is evaluated anew for each case, so that failures have
+        /// names and cases share nothing.
+        #[macro_export]
+        macro_rules! $suite {
+            ($d harness:expr) => {
+                $(mod $file {
+                    #[allow(unused_imports)]
+                    use super::*;
+                    $(#[test]
+                    fn $case() {
+                        $crate::$module::run(
+                            concat!(stringify!($file), "::", stringify!($case)),
+                            $d harness,
+                        );
+                    })+
+                })+
+            };
+        }
+    };
+}
