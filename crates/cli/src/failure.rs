@@ -172,11 +172,11 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
+impl From<Box<ConfigError>> for Failure {
+    fn from(error: Box<ConfigError>) -> Self {
         let mut failure = Self::input(error.message.clone());
         failure.advice = error.help.clone();
-        failure.config = Some(Box::new(error));
+        failure.config = Some(error);
         failure
     }
 }

@@ -75,11 +75,13 @@ async fn tail(config: &Config, out: Output, args: &args::TailArgs) -> Result<Don
 }
 
 #[cfg(not(feature = "sqlite"))]
+#[expect(clippy::unused_async, reason = "stands in for one that waits")]
 async fn demo(_out: Output, _args: &args::DemoArgs) -> Result<Done, Failure> {
     Err(needs_sqlite("the demo"))
 }
 
 #[cfg(not(feature = "sqlite"))]
+#[expect(clippy::unused_async, reason = "stands in for one that waits")]
 async fn tail(_config: &Config, _out: Output, _args: &args::TailArgs) -> Result<Done, Failure> {
     Err(needs_sqlite("tail"))
 }
@@ -146,9 +148,9 @@ async fn dead(command: &DeadCommand, config: &Config, out: Output) -> Result<Don
         DeadCommand::Show { id, payload, outbox } => {
             show(config, out, id, *payload, outbox.as_deref(), true).await
         }
-        DeadCommand::Redrive(args) => run::dead::act(config, out, args, Verb::Redrive).await,
+        DeadCommand::Redrive(args) => run::act::act(config, out, args, Verb::Redrive).await,
         DeadCommand::Discard { act, reason } => {
-            run::dead::act(config, out, act, Verb::Discard(reason.clone())).await
+            run::act::act(config, out, act, Verb::Discard(reason.clone())).await
         }
     }
 }

@@ -1,6 +1,11 @@
 //! SIGINT and SIGTERM: the first stops in good order, the second at once.
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
+
+/// `timeout` and some supervisors signal the process and then its group: within this time it is one and the same wish.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// A token that the first signal cancels. The second ends the process: nothing is lost by that, the lease just has to
 /// run out.
@@ -10,6 +15,7 @@ pub fn stop_token() -> CancellationToken {
     tokio::spawn(async move {
         signal().await;
         stop.cancel();
+        tokio::time::sleep(SAME_SIGNAL).await;
         signal().await;
         std::process::exit(130);
     });

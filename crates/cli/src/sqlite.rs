@@ -91,6 +91,7 @@ pub struct History {
     name: String,
     connection: Connection,
     select: String,
+    newest: String,
     seen: i64,
 }
 
@@ -104,6 +105,7 @@ impl History {
              FROM \"{}_sent\" WHERE outcome = 'published' AND (?1 IS NULL OR event_type = ?1)",
             outbox.prefix
         );
+        let newest = format!("SELECT coalesce(max(id), 0) FROM \"{}_sent\"", outbox.prefix);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection =
             Connection::open_with_flags(path, flags).map_err(|error| unreadable(name, &error))?;
@@ -114,11 +116,12 @@ impl History {
             name: name.to_owned(),
             connection,
             select,
+            newest,
             seen: 0,
         })
     }
 
-    /// The last that were published, oldest first; from then on [`History::new`] goes on behind them.
+    /// The last that were published, oldest first; from then on [`History::since_last`] goes on behind them.
     pub fn last(&mut self, lines: usize, event_type: Option<&str>) -> Result<Vec<Sent>, Failure> {
         let sql = format!("{} ORDER BY id DESC LIMIT ?2", self.select);
         // One more than wanted, so that the newest is seen even when none is to be shown.
@@ -131,11 +134,23 @@ impl History {
     }
 
     /// What was published since the last look, oldest first.
-    pub fn new(&mut self, event_type: Option<&str>) -> Result<Vec<Sent>, Failure> {
+    pub fn since_last(&mut self, event_type: Option<&str>) -> Result<Vec<Sent>, Failure> {
         let sql = format!("{} AND id > ?2 ORDER BY id LIMIT 1000", self.select);
         let sent = self.query(&sql, event_type, self.seen)?;
-        self.seen = sent.last().map_or(self.seen, |sent| sent.id);
+        self.seen = match sent.last() {
+            Some(last) => last.id,
+            None => self.seen.min(self.newest()?),
+        };
         Ok(sent)
+    }
+
+    /// The highest number in the table. It falls back when the whole history is removed: numbers then start anew.
+    fn newest(&self) -> Result<i64, Failure> {
+        let max = |row: &Row<'_>| row.get(0);
+        self.connection
+            .prepare_cached(&self.newest)
+            .and_then(|mut statement| statement.query_row([], max))
+            .map_err(|error| unreadable(&self.name, &error))
     }
 
     fn query(&self, sql: &str, event_type: Option<&str>, number: i64) -> Result<Vec<Sent>, Failure> {

@@ -1,8 +1,9 @@
 //! `postrider config check` and `show`.
 
+use postrider_core::Condition;
 use serde_json::{Value, json};
 
-use crate::config::Config;
+use crate::config::{Config, open_to_others};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count, whole};
 use crate::wire;
@@ -22,6 +23,13 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
                 .all(|destination| destination.broker != **name)
         })
         .collect();
+    let unreachable = unreachable(config);
+    let open: Vec<String> = config
+        .secret_files
+        .iter()
+        .filter(|path| open_to_others(path))
+        .map(|path| path.display().to_string())
+        .collect();
     let value = json!({
         "ok": true,
         "source": source,
@@ -29,6 +37,8 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         "brokers": config.brokers.len(),
         "routes": config.router.routes().len(),
         "unused_brokers": unused,
+        "unreachable_routes": unreachable,
+        "open_secret_files": open,
     });
     let mut text = format!(
         "{source}: fine ({}, {}, {})",
@@ -39,8 +49,25 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
     for name in unused {
         text.push_str(&format!("\nnote: no route uses the broker {name:?}"));
     }
+    for number in unreachable {
+        text.push_str(&format!(
+            "\nnote: route {number} is never reached: an earlier one matches everything"
+        ));
+    }
+    for path in open {
+        text.push_str(&format!(
+            "\nnote: every user of this machine may read {path}: chmod 600 it"
+        ));
+    }
     out.either(&value, text)?;
     Ok(Done::Fine)
+}
+
+/// Routes behind one that matches everything, counted from 1.
+fn unreachable(config: &Config) -> Vec<usize> {
+    let routes = config.router.routes();
+    let all = routes.iter().position(|route| route.when == Condition::default());
+    all.map_or_else(Vec::new, |first| (first + 2..=routes.len()).collect())
 }
 
 /// Shows what is in force.

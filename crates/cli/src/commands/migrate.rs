@@ -3,7 +3,7 @@
 use postrider_core::{Schema, SchemaStatus};
 use serde_json::json;
 
-use super::dead::confirm;
+use super::act::confirm;
 use crate::config::{Config, Outbox, Place};
 use crate::failure::{Done, Failure};
 use crate::output::Output;

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod act;
 pub mod config;
 pub mod dead;
 pub mod init;

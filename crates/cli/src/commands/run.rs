@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use postrider_core::{Sink, Stats};
 use postrider_relay::{Relay, Report};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Origin, Outbox};
+use crate::config::{Broker, Config, Kind, Origin, Outbox};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::signal;
@@ -60,7 +60,12 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     for sink in sinks.values() {
         sink.close().await;
     }
-    summary(out, &opened, &reports, wanted.until_empty).await
+    let uses_stdout = |broker: &Broker| matches!(broker.kind, Kind::Stdout);
+    let stdout_taken = sinks
+        .keys()
+        .filter_map(|name| config.brokers.get(name))
+        .any(uses_stdout);
+    summary(out, &opened, &reports, &wanted, stdout_taken).await
 }
 
 /// Opens an outbox. Nobody who has no configuration has run a migration, so then it is made on the way.
@@ -117,11 +122,13 @@ async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token:
     }
 }
 
+/// Says what was done. An outbox whose state cannot be read after `--until-empty` may not be empty: that is an error.
 async fn summary(
     out: Output,
     opened: &[(Opened, &Outbox)],
     reports: &BTreeMap<String, Report>,
-    until_empty: bool,
+    wanted: &Wanted<'_>,
+    stdout_taken: bool,
 ) -> Result<Done, Failure> {
     let mut done = Done::Fine;
     for (outbox, _) in opened {
@@ -129,36 +136,47 @@ async fn summary(
         let report = reports.get(name).copied().unwrap_or_default();
         let stats = match outbox.console.stats().await {
             Ok(stats) => stats,
+            Err(error) if wanted.until_empty => return Err(Failure::store(name, &error)),
             Err(error) => {
                 tracing::warn!(outbox = name, %error, "the state of the outbox cannot be read");
                 Stats::default()
             }
         };
-        if until_empty && stats.dead > 0 {
+        if wanted.until_empty && stats.dead > 0 {
             done = Done::Found;
         }
-        let value = json!({
-            "outbox": name,
-            "published": report.published,
-            "duplicates": report.duplicates,
-            "dropped": report.dropped,
-            "dead": stats.dead,
-            "queued": stats.queued,
-            "parked": stats.parked.values().sum::<u64>(),
-        });
-        let mut text = format!("{name}: {} published", report.published);
-        let parked = stats.parked.values().sum::<u64>();
-        let others = [
-            (report.duplicates, "duplicates"),
-            (report.dropped, "dropped"),
-            (stats.queued, "still queued"),
-            (parked, "parked"),
-            (stats.dead, "dead (postrider dead list)"),
-        ];
-        for (number, what) in others.iter().filter(|(number, _)| *number > 0) {
-            text.push_str(&format!(", {number} {what}"));
+        match stdout_taken {
+            // Standard output belongs to the events.
+            true => eprintln!("{}", text(name, &report, &stats)),
+            false => out.either(&value(name, &report, &stats), text(name, &report, &stats))?,
         }
-        out.either(&value, text)?;
     }
     Ok(done)
+}
+
+fn value(name: &str, report: &Report, stats: &Stats) -> Value {
+    json!({
+        "outbox": name,
+        "published": report.published,
+        "duplicates": report.duplicates,
+        "dropped": report.dropped,
+        "dead": stats.dead,
+        "queued": stats.queued,
+        "parked": stats.parked.values().sum::<u64>(),
+    })
+}
+
+fn text(name: &str, report: &Report, stats: &Stats) -> String {
+    let mut text = format!("{name}: {} published", report.published);
+    let others = [
+        (report.duplicates, "duplicates"),
+        (report.dropped, "dropped"),
+        (stats.queued, "still queued"),
+        (stats.parked.values().sum(), "parked"),
+        (stats.dead, "dead (postrider dead list)"),
+    ];
+    for (number, what) in others.iter().filter(|(number, _)| *number > 0) {
+        text.push_str(&format!(", {number} {what}"));
+    }
+    text
 }

@@ -8,6 +8,7 @@ use crate::args::TailArgs;
 use crate::config::{Config, Outbox, Place};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, key, time};
+use crate::signal;
 use crate::sqlite::{History, Sent};
 use crate::wire;
 
@@ -30,17 +31,23 @@ pub async fn tail(config: &Config, out: Output, wanted: &TailArgs) -> Result<Don
     last[begin..]
         .iter()
         .try_for_each(|(name, sent)| print(out, name, sent))?;
-    while wanted.follow {
-        tokio::select! {
-            biased;
-            _ = tokio::signal::ctrl_c() => break,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        for (name, history) in &mut histories {
-            history
-                .new(wanted.event_type.as_deref())?
-                .iter()
-                .try_for_each(|sent| print(out, name, sent))?;
+    match wanted.follow {
+        true => follow(out, wanted, &mut histories).await,
+        false => Ok(Done::Fine),
+    }
+}
+
+/// Goes on with what is published, until stopped.
+async fn follow(out: Output, wanted: &TailArgs, histories: &mut [(&str, History)]) -> Result<Done, Failure> {
+    let stop = signal::stop_token();
+    while stop
+        .run_until_cancelled(tokio::time::sleep(LOOK_EVERY))
+        .await
+        .is_some()
+    {
+        for (name, history) in histories.iter_mut() {
+            let sent = history.since_last(wanted.event_type.as_deref())?;
+            sent.iter().try_for_each(|sent| print(out, name, sent))?;
         }
     }
     Ok(Done::Fine)

@@ -109,14 +109,14 @@ impl Source {
     }
 
     /// The problem with its place looked up.
-    pub fn error(&self, problem: Problem) -> ConfigError {
+    pub fn error(&self, problem: Problem) -> Box<ConfigError> {
         let place = problem.span.map_or(Place::Whole, |span| self.place(span));
-        ConfigError {
+        Box::new(ConfigError {
             source: self.name.clone(),
             place,
             message: problem.message,
             help: problem.help,
-        }
+        })
     }
 
     fn place(&self, span: Range<usize>) -> Place {

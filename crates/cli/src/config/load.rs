@@ -35,7 +35,7 @@ impl Origin {
 }
 
 /// Finds and reads the configuration of this process.
-pub fn load(given: Option<&Path>) -> Result<Config, ConfigError> {
+pub fn load(given: Option<&Path>) -> Result<Config, Box<ConfigError>> {
     let origin = find(given, std::env::var_os(VARIABLE), Path::new(FILE_NAME).exists());
     let text = match &origin {
         Origin::Embedded => DEFAULT.to_owned(),
@@ -53,7 +53,7 @@ fn find(given: Option<&Path>, variable: Option<OsString>, here: bool) -> Origin 
     }
 }
 
-fn read(path: &Path) -> Result<String, ConfigError> {
+fn read(path: &Path) -> Result<String, Box<ConfigError>> {
     let fail = |message: String, help: &str| {
         Source::new(path.display().to_string(), "").error(Problem::new(message).help(help.to_owned()))
     };
@@ -76,7 +76,7 @@ pub fn parse(
     origin: Origin,
     text: &str,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Config, ConfigError> {
+) -> Result<Config, Box<ConfigError>> {
     let mut source = Source::new(origin.show(), text);
     let document = document(&mut source, text, variables).map_err(|problem| source.error(problem))?;
     document.resolve(origin).map_err(|problem| source.error(problem))

@@ -24,6 +24,7 @@ mod tests;
 mod url;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use postrider_core::Router;
 use serde::Deserialize;
@@ -38,6 +39,7 @@ pub use load::{Origin, load};
 pub use nearest::suggestion;
 pub use outbox::{Outbox, Place};
 pub use relay::Relay;
+pub use secret::open_to_others;
 
 /// The file as it is written.
 #[derive(Deserialize)]
@@ -69,6 +71,8 @@ pub struct Config {
     pub log: Log,
     pub cleanup: Cleanup,
     pub health: Health,
+    /// The files that hold secrets, for checking who may read them.
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl Document {
@@ -76,14 +80,17 @@ impl Document {
         let cleanup = self.cleanup.resolve()?;
         let relay = relay::RelayTable::resolve(self.relay)?;
         let mut outboxes = BTreeMap::new();
+        let mut secret_files = Vec::new();
         for (name, table) in self.outbox {
             check_name(&name)?;
+            secret_files.extend(table.secret_files());
             let outbox = table.resolve(&name, &cleanup)?;
             outboxes.insert(name.into_inner(), outbox);
         }
         let mut brokers = BTreeMap::new();
         for (name, table) in self.broker {
             check_name(&name)?;
+            secret_files.extend(table.secret_files());
             let broker = table.resolve(&name)?;
             brokers.insert(name.into_inner(), broker);
         }
@@ -108,6 +115,7 @@ impl Document {
             log: self.log.resolve()?,
             cleanup,
             health,
+            secret_files,
         })
     }
 }

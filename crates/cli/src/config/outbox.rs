@@ -76,6 +76,14 @@ impl Place {
 }
 
 impl OutboxTable {
+    /// The files that hold its secrets.
+    pub fn secret_files(&self) -> impl Iterator<Item = PathBuf> {
+        [&self.url_file, &self.password_file]
+            .into_iter()
+            .flatten()
+            .map(|file| file.get_ref().clone())
+    }
+
     pub fn resolve(self, name: &Spanned<String>, cleanup: &Cleanup) -> Result<Outbox, Problem> {
         let url = secret("url", self.url, self.url_file)?
             .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;

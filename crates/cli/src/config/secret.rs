@@ -1,6 +1,6 @@
 //! Secrets given in place or by the name of a file that holds them (`password_file`, `url_file`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use postrider_core::Secret;
 use toml::Spanned;
@@ -39,4 +39,17 @@ fn read(file: &Spanned<PathBuf>) -> Result<Spanned<Secret>, Problem> {
     }
     let text = clean(text).map_err(|error| refuse(format!("{} {error}", path.display())))?;
     Ok(Spanned::new(file.span(), Secret::new(text)))
+}
+
+/// Whether other users of the machine may read a file.
+#[cfg(unix)]
+pub fn open_to_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    std::fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+pub fn open_to_others(_path: &Path) -> bool {
+    false
 }

@@ -7,13 +7,13 @@ use postrider_relay::Profile;
 
 use super::*;
 
-fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Box<ConfigError>> {
     let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
     parse(Origin::File("postrider.toml".into()), text, variables)
 }
 
 /// The default with something added; a table of the same name may not be added twice.
-fn with(extra: &str) -> Result<Config, ConfigError> {
+fn with(extra: &str) -> Result<Config, Box<ConfigError>> {
     read(&format!("{DEFAULT}\n{extra}"), &[])
 }
 

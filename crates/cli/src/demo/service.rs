@@ -113,7 +113,10 @@ impl Service {
             customer(self.random() % CUSTOMERS),
             500 + i64::from(self.random() as u16 % 9_500),
         );
-        let (pickup, give_up) = (self.random() % 3 == 0, self.random() % ROLLBACK_EVERY == 0);
+        let (pickup, give_up) = (
+            self.random().is_multiple_of(3),
+            self.random().is_multiple_of(ROLLBACK_EVERY),
+        );
         let tx = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)

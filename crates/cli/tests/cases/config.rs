@@ -207,3 +207,21 @@ fn a_route_is_explained() {
     );
     assert_eq!(value["to"][0]["message_key"], "1");
 }
+
+#[test]
+fn a_check_notes_what_is_probably_not_meant() {
+    let place = Place::empty();
+    place.write("events.url", "file:events.jsonl\n");
+    let config = ORDERS_ONLY.replace("url = \"file:events.jsonl\"", "url_file = \"events.url\"");
+    let extra = "[broker.spare]\nurl = \"stdout:\"\n[[route]]\nto = []\n[[route]]\nto = []\n";
+    place.write("postrider.toml", &format!("{config}\n{extra}"));
+    let ran = place
+        .run(&["config", "check"])
+        .expect(0)
+        .says("no route uses the broker \"spare\"");
+    let ran = ran.says("route 3 is never reached");
+    #[cfg(unix)]
+    ran.says("every user of this machine may read events.url");
+    #[cfg(not(unix))]
+    drop(ran);
+}

@@ -170,3 +170,29 @@ fn a_closed_pipe_is_no_error() {
     assert!(ran.err.is_empty(), "{}", ran.err);
     assert_eq!(place.read("code").trim(), "0");
 }
+
+#[test]
+fn events_on_standard_output_are_alone_there() {
+    let place = Place::ready(&ORDERS_ONLY.replace("file:events.jsonl", "stdout:"));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    let ran = place
+        .run(&["run", "--until-empty"])
+        .expect(0)
+        .complains("main: 1 published");
+    assert_eq!(ran.json()["event_id"], "order-1");
+}
+
+#[test]
+fn old_history_is_removed_by_run() {
+    let place = Place::ready(&ORDERS_ONLY.replace(
+        "postrider.db\"",
+        "postrider.db\"\nhistory = \"1ms\"\ndedup = \"none\"",
+    ));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    place
+        .shell("timeout --preserve-status --signal=INT 1 postrider run")
+        .expect(0);
+    place.run(&["show", "order-1"]).expect(1);
+    assert_eq!(place.run(&["status", "--json"]).expect(0).json()["published"], 1);
+}
