@@ -162,3 +162,131 @@ fn work(mut desk: Desk, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
         desk.bells.look(&desk.connection);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use postrider_core::{
+        Event, Heartbeat, Lane, Leaves, Range, Read, RelayId, Schema, Seq, Settle, SettleQueued, Settled,
+        Shard, Store,
+    };
+
+    use super::*;
+    use crate::{Outbox, SqliteStore};
+
+    async fn store(folder: &tempfile::TempDir) -> SqliteStore {
+        let store = SqliteStore::open(folder.path().join("shop.db"), SqliteOptions::default()).unwrap();
+        store.up().await.unwrap();
+        store
+    }
+
+    /// Bounds the file, as a disk does.
+    async fn limit_pages(store: &SqliteStore, pages: &'static str) {
+        let limit = move |desk: &mut Desk| {
+            let sql = format!("PRAGMA max_page_count = {pages}");
+            desk.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
+            Ok(())
+        };
+        store.writer().call("limiting", limit).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_said_to_be_full_and_heals() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder).await;
+        let mut connection = Connection::open(folder.path().join("shop.db")).unwrap();
+        let tx = connection.transaction().unwrap();
+        let event = Event::builder("T")
+            .aggregate("A", 1)
+            .bytes(vec![7; 200_000])
+            .build()
+            .unwrap();
+        Outbox::default().enqueue(&tx, &event).unwrap();
+        tx.commit().unwrap();
+        let settle = claim_and_send(&store).await;
+
+        // The least that SQLite accepts is what the file has already.
+        limit_pages(&store, "1").await;
+        let error = store.settle(Arc::clone(&settle)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Full);
+        assert!(error.to_string().contains("disk space"), "{error}");
+        assert_eq!(store.status().await.unwrap().queued, 1, "nothing is lost");
+        limit_pages(&store, "1000000").await;
+        assert_eq!(store.settle(settle).await.unwrap(), [Settled::Done]);
+    }
+
+    /// A settle that sends the first queued row.
+    async fn claim_and_send(store: &SqliteStore) -> Arc<Settle> {
+        let beat = Heartbeat {
+            relay: RelayId("one".into()),
+            term: Duration::from_secs(60),
+            held: vec![],
+            release: vec![],
+            claim: true,
+            window: 1,
+            suspects: vec![],
+        };
+        let lease = store.heartbeat(beat).await.unwrap().leases.remove(0);
+        let read = Read {
+            ranges: vec![Range {
+                shard: Shard(0),
+                lane: Lane::Normal,
+                floor: Seq(0),
+                skip: vec![],
+                limit: 1,
+            }],
+            ..Read::default()
+        };
+        let row = store.read(read).await.unwrap().queued.remove(0);
+        Arc::new(Settle {
+            fence: vec![(Shard(0), lease.token)],
+            queued: vec![SettleQueued {
+                shard: Shard(0),
+                seq: row.seq,
+                event_id: row.event_id,
+                key: row.key,
+                leaves: Leaves::Decided {
+                    sent: vec![("d".into(), Default::default())],
+                    parked: vec![],
+                },
+            }],
+            parked: vec![],
+        })
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_leaves_the_store_at_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder).await;
+        let panicked: Result<(), _> = store
+            .writer()
+            .call("panicking", |desk| {
+                let _tx = desk.connection.transaction()?;
+                panic!("a bug");
+            })
+            .await;
+        assert!(panicked.unwrap_err().to_string().contains("panicked"));
+        assert_eq!(store.up().await.unwrap(), [] as [u32; 0]);
+    }
+
+    #[tokio::test]
+    async fn readers_cannot_write_and_the_writer_is_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder).await;
+        let write = |desk: &mut Desk| Ok(desk.connection.execute_batch("CREATE TABLE x (y)")?);
+        assert!(store.viewer().call("writing", write).await.is_err());
+        let ask = |desk: &mut Desk| {
+            let ask = |name| {
+                desk.connection
+                    .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            };
+            let mode: String = desk
+                .connection
+                .pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+            Ok((mode, ask("synchronous")?, ask("foreign_keys")?))
+        };
+        let settings = store.writer().call("asking", ask).await.unwrap();
+        assert_eq!(settings, ("wal".to_owned(), 2, 0));
+    }
+}

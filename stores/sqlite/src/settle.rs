@@ -49,14 +49,23 @@ pub(crate) fn trim(
     }
 }
 
-pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} WHERE id IN (
-     SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time} WHERE published_at < ?1 ORDER BY published_at LIMIT ?2)";
+pub(crate) const OLDEST: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
+     WHERE published_at < ?1 ORDER BY published_at LIMIT ?2";
 
-/// Removes what left before `before`, the oldest first.
+pub(crate) const REMOVE_SENT: &str = "DELETE FROM {outbox_sent} WHERE id = ?1";
+
+/// Removes what left before `before`, the oldest first. Two statements, because one `DELETE … WHERE id IN (SELECT …)` may
+/// walk the whole history when the statistics are those of a time when it was small.
 pub(crate) fn purge(connection: &Connection, tables: &Tables, before: i64, limit: usize) -> Result<usize> {
-    let sql = tables.sql(PURGE);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    Ok(connection.prepare_cached(&sql)?.execute(params![before, limit])?)
+    let mut oldest = connection.prepare_cached(&tables.sql(OLDEST))?;
+    let ids = oldest.query_map(params![before, limit], |row| row.get::<_, i64>(0))?;
+    let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
+    let mut remove = connection.prepare_cached(&tables.sql(REMOVE_SENT))?;
+    for id in &ids {
+        remove.execute([id])?;
+    }
+    Ok(ids.len())
 }
 
 /// The shards that this settle may write.

@@ -6,6 +6,8 @@
 //! - `faults`: missing tables, full disks, locked and read-only files, two processes.
 //! - `schema`: making, printing and removing the tables.
 //! - `plans`: how statements find their rows, and how long that takes.
+//! - `history`: what it is for, and when it goes.
+//! - `crash`: the process ends in the middle of a settle.
 //! - `console`: audit, cursors and what the suite leaves open.
 //! - `produce`, `inbox`: the sides of services.
 
@@ -13,6 +15,7 @@ mod bad_rows;
 mod common;
 mod conformance;
 mod console;
+mod crash;
 mod faults;
 mod history;
 mod inbox;
