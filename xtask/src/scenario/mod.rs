@@ -113,7 +113,7 @@ pub(crate) fn reduced(name: &str) -> Result<String> {
     let scenario = find(name)?;
     let outcome = play(scenario, true, None)?;
     match outcome.problems().first() {
-        None => Ok(outcome.json(scenario.name).to_string()),
+        None => Ok(outcome.json(scenario.name)),
         Some(problem) => Err(Failure::new(format!(
             "{problem}; {}",
             outcome.json(scenario.name)

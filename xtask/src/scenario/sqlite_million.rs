@@ -98,11 +98,10 @@ struct Drained {
 
 fn drain(shop: &Shop<'_>) -> Result<Drained> {
     let mut relay = shop.relay(&["--until-empty"], None)?;
-    let length = || fs::metadata(shop.lines()).map_or(0, |found| found.len());
     let (mut first, mut last, mut peak_kib) = (None, None, 0);
     let began = Instant::now();
     let status = loop {
-        let (now, size) = (Instant::now(), length());
+        let (now, size) = (Instant::now(), shop.lines_length());
         if size > 0 && last.is_none_or(|(_, seen)| seen != size) {
             first.get_or_insert((now, size));
             last = Some((now, size));

@@ -36,8 +36,9 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         wait_for_orders(&shop, kill * orders / (kills + 1))?;
         let killed_at = now_us();
         relay.kill()?;
+        let lines_then = shop.lines_length();
         relay = shop.relay(&[], None)?;
-        let recovered_at = wait_until_caught_up(&shop)?;
+        let recovered_at = wait_until_caught_up(&shop, lines_then)?;
         outages.push((killed_at, recovered_at));
         let seconds = (recovered_at - killed_at) as f64 / 1e6;
         stage.note(&format!("kill {kill} of {kills}: caught up after {seconds:.1} s"));
@@ -92,9 +93,13 @@ fn wait_for_orders(shop: &Shop<'_>, wanted: u64) -> Result<()> {
     })
 }
 
-fn wait_until_caught_up(shop: &Shop<'_>) -> Result<u64> {
+/// The new relay has published something, and hardly anything is left.
+fn wait_until_caught_up(shop: &Shop<'_>, lines_then: u64) -> Result<u64> {
     let connection = shop.connection()?;
     until("the restarted relay has caught up", PATIENCE, || {
+        if shop.lines_length() == lines_then {
+            return Ok(None);
+        }
         let (queued, _) = shop::waiting(&connection)?;
         Ok((queued <= CAUGHT_UP).then(now_us))
     })

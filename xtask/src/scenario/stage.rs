@@ -118,6 +118,11 @@ impl<'a> Shop<'a> {
         self.directory.join("lines.jsonl")
     }
 
+    /// How many bytes of lines there are.
+    pub(super) fn lines_length(&self) -> u64 {
+        fs::metadata(self.lines()).map_or(0, |found| found.len())
+    }
+
     pub(super) fn connection(&self) -> Result<Connection> {
         shop::open(&self.database())
     }
