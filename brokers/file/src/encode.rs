@@ -26,8 +26,10 @@ pub(crate) fn push_line(out: &mut Vec<u8>, message: &Message) {
 
 fn push_body(out: &mut Vec<u8>, message: &Message) {
     let body = &message.body;
-    let one_line = !body.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
-    if one_line && json::is_json(&message.content_type) && json::check_bytes(body).is_ok() {
+    // A line end would break the line, and the spaces around a value are lost on whoever parses it.
+    let fits =
+        !body.iter().any(|byte| matches!(byte, b'\n' | b'\r')) && body.trim_ascii().len() == body.len();
+    if fits && json::is_json(&message.content_type) && json::check_bytes(body).is_ok() {
         out.extend_from_slice(b",\"body\":");
         out.extend_from_slice(body);
     } else if let Ok(text) = std::str::from_utf8(body) {
@@ -87,6 +89,7 @@ mod tests {
                 ",\"body_text\":\"{\\n}\"}\n",
             ),
             ("application/json", b"[\r]", ",\"body_text\":\"[\\r]\"}\n"),
+            ("application/json", b" 1", ",\"body_text\":\" 1\"}\n"),
             ("application/json", b"} x", ",\"body_text\":\"} x\"}\n"),
             ("application/json", b"", ",\"body_text\":\"\"}\n"),
             ("text/plain", b"1", ",\"body_text\":\"1\"}\n"),

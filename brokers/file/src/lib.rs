@@ -10,8 +10,8 @@
 //! | `address` | object of strings: the address as the route rendered it; left out when it is empty |
 //! | `content_type` | the content type of the body |
 //! | `headers` | object of strings: the transport headers |
-//! | `body` | a body that is JSON on one line: its very bytes |
-//! | `body_text` | in place of `body`: other text, and JSON that spans several lines, as a string |
+//! | `body` | a body that is JSON on one line, with no space around it: its very bytes |
+//! | `body_text` | in place of `body`: any other text, such as JSON that spans several lines, as a string |
 //! | `body_base64` | in place of `body`: anything else, in standard Base64 with padding |
 //!
 //! So `body` always is the document itself, and the bytes of any body can be had back exactly. A reader takes a line

@@ -1,5 +1,6 @@
 //! Everything that the file sink promises, on real files.
 
+mod conformance;
 mod crash;
 mod full;
 mod routed;

@@ -1,5 +1,6 @@
 //! What users' tests rely on.
 
+mod conformance;
 mod consume;
 mod publish;
 
