@@ -37,6 +37,6 @@ pub(crate) fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["target"]["name"] == binary)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .last()
+        .next_back()
         .ok_or_else(|| Failure::new(format!("cargo did not say where it put {binary}")))
 }

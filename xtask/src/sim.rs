@@ -15,8 +15,6 @@ const SEEDS: u64 = 1_000;
 const PLANT_SEEDS: u64 = 500;
 const RARE_PLANT_SEEDS: u64 = 2_000;
 const RARE_PLANTS: [&str; 2] = ["early-park", "shard-forgotten"];
-/// A planted bug is looked for in steps, because most are found at once.
-const STEP: u64 = 50;
 
 /// Runs the simulator with these arguments; false if it says so by its exit code.
 pub(crate) fn pass_through(arguments: &[OsString]) -> Result<bool> {
@@ -111,17 +109,13 @@ fn found(binary: &Path, plant: &str) -> Result<String> {
         true => RARE_PLANT_SEEDS,
         false => PLANT_SEEDS,
     };
-    let mut tried = 0;
-    while tried < limit {
-        let (summary, success) = simulate(binary, tried + 1, STEP, Some(plant))?;
-        tried += STEP;
-        if !success && summary["violations"].as_u64().unwrap_or(0) > 0 {
-            return Ok(format!("within {tried} seeds"));
-        }
+    let (summary, success) = simulate(binary, 1, limit, Some(plant))?;
+    match !success && summary["violations"].as_u64().unwrap_or(0) > 0 {
+        true => Ok(format!("within {} seeds", summary["seeds"])),
+        false => Err(Failure::new(format!(
+            "the planted bug {plant} was not found in {limit} seeds"
+        ))),
     }
-    Err(Failure::new(format!(
-        "the planted bug {plant} was not found in {limit} seeds"
-    )))
 }
 
 /// The summary that the simulator ends with, and whether it was content.

@@ -95,10 +95,9 @@ impl Account {
     }
 }
 
-/// Writes the orders of a business database as committed.jsonl.
-pub(super) fn write_committed(database: &Path, directory: &Path) -> Result<u64> {
-    let connection = Connection::open(database)?;
-    let mut statement = connection.prepare("SELECT id, customer, n FROM orders ORDER BY rowid")?;
+/// Writes what the business tables hold as committed.jsonl; the query gives id, key and place.
+pub(super) fn write_committed(connection: &Connection, query: &str, directory: &Path) -> Result<()> {
+    let mut statement = connection.prepare(query)?;
     let rows = statement.query_map([], |row| {
         Ok(Committed {
             id: row.get(0)?,
@@ -106,16 +105,29 @@ pub(super) fn write_committed(database: &Path, directory: &Path) -> Result<u64> 
             n: row.get(2)?,
         })
     })?;
-    let path = directory.join("committed.jsonl");
-    let mut out = BufWriter::new(File::create(&path)?);
-    let mut count = 0;
+    write_lines(&directory.join("committed.jsonl"), rows)
+}
+
+/// Writes what a consumer kept in its tables as arrived.jsonl; the query gives id, key and destination.
+pub(super) fn write_arrived(connection: &Connection, query: &str, directory: &Path) -> Result<()> {
+    let mut statement = connection.prepare(query)?;
+    let rows = statement.query_map([], |row| {
+        Ok(Arrived {
+            id: row.get(0)?,
+            key: row.get(1)?,
+            destination: row.get(2)?,
+        })
+    })?;
+    write_lines(&directory.join("arrived.jsonl"), rows)
+}
+
+fn write_lines<T: Serialize>(path: &Path, rows: impl Iterator<Item = rusqlite::Result<T>>) -> Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
     for row in rows {
         serde_json::to_writer(&mut out, &row?)?;
         out.write_all(b"\n")?;
-        count += 1;
     }
-    out.flush()?;
-    Ok(count)
+    Ok(out.flush()?)
 }
 
 fn read_lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>> {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::account::Account;
+use crate::failure::{Failure, Result};
 
 /// What a scenario found: the account of events, figures of its own, and what is not as it should be.
 #[derive(Debug, Default)]
@@ -23,6 +24,14 @@ impl Outcome {
         }
     }
 
+    /// A scenario that could not be played to its end.
+    pub(crate) fn broken(failure: &Failure) -> Self {
+        Self {
+            problems: vec![failure.to_string()],
+            ..Self::default()
+        }
+    }
+
     /// Adds a figure.
     pub(super) fn figure(&mut self, name: &'static str, value: impl Into<Value>) {
         self.figures.push((name, value.into()));
@@ -32,6 +41,13 @@ impl Outcome {
     pub(super) fn bounded(&mut self, name: &'static str, value: f64, holds: bool, bound: &str) {
         self.figure(name, rounded(value));
         self.check(holds, || format!("{name} is {value:.3}, it must be {bound}"));
+    }
+
+    /// Something that must have gone well.
+    pub(super) fn went_well(&mut self, result: Result<()>) {
+        if let Err(failure) = result {
+            self.problems.push(failure.to_string());
+        }
     }
 
     /// Something that must hold.

@@ -46,9 +46,10 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let growth = long.per_event / median;
 
     let consumer = shop.consumer()?;
-    shop.settled(PATIENCE)?;
+    let settled = shop.settled(PATIENCE);
     consumer.finish(PATIENCE)?;
     let mut outcome = Outcome::of(shop.account()?);
+    outcome.went_well(settled);
     outcome.bounded(
         "peak_rss_mib",
         long.peak_mib,

@@ -46,7 +46,7 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let counts = finish(&mut producer, producer_deadline(orders))
         .and_then(|()| producer.finish(PATIENCE))
         .and_then(|text| producer::counts(&text))?;
-    shop.settled(PATIENCE)?;
+    let settled = shop.settled(PATIENCE);
     relay.terminate(Duration::from_secs(30))?;
     consumer.finish(PATIENCE)?;
 
@@ -61,6 +61,7 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
             .collect(),
     )?;
     let mut outcome = Outcome::of(shop.account()?);
+    outcome.went_well(settled);
     outcome.check(counts.committed == orders, || {
         format!("{} orders were taken, not {orders}", counts.committed)
     });

@@ -192,7 +192,8 @@ impl<'a> Shop<'a> {
 
     /// Compares the business tables with what arrived, and leaves both lists where `--keep` looks for them.
     pub(super) fn account(&self) -> Result<Account> {
-        write_committed(&self.database(), &self.directory)?;
+        let orders = "SELECT id, customer, n FROM orders ORDER BY rowid";
+        write_committed(&self.connection()?, orders, &self.directory)?;
         let (_, duplicate_effects) = consumer::effects(&self.directory)?;
         let account = Account::of(&self.directory)?;
         for name in ["committed.jsonl", "arrived.jsonl"] {

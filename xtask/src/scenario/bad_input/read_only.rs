@@ -32,12 +32,7 @@ pub(super) fn play(trial: &mut Trial<'_>) -> Result<()> {
     let said = place.say(&["run", "--until-empty"])?;
     trial.judge("read-only-database", &said, 3, &["shop", "write access"]);
     let said = place.say(&["send", "--type", "A", "--aggregate", "T/1", "--payload", "{}"])?;
-    trial.judge(
-        "read-only-database",
-        &said,
-        3,
-        &["shop", "write access"],
-    );
+    trial.judge("read-only-database", &said, 3, &["shop", "write access"]);
 
     place.permit(0o755, 0o644)?;
     let lines = place.directory.join("lines.jsonl");
