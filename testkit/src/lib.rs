@@ -3,14 +3,19 @@
 //! - [`model`]: an outbox database in memory, pure and deterministic: what the `Store` contract means.
 //! - [`store`] and [`sink`]: the suites that every store and every broker passes.
 //! - [`faulty`]: scripted faults for any sink and any store.
+//! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
+//! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
 //! - [`memory`]: the model behind a lock and a clock, as a store.
 
 #[macro_use]
 mod suite;
 
+pub mod crash;
 pub mod faulty;
+pub mod ledger;
 pub mod memory;
 pub mod model;
+pub mod process;
 pub mod sink;
 pub mod store;
 

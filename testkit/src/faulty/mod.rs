@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use sink::{FaultySink, Published};
-pub use store::FaultyStore;
+pub use store::{AnsweredSettle, FaultyStore};
 
 /// What goes wrong with a call. `K` is the kind of error that the wrapped trait speaks of.
 #[derive(Clone, Debug)]

@@ -9,12 +9,15 @@ use postrider_core::{
 
 use super::Script;
 
+/// A settle with what the store behind said to it.
+pub type AnsweredSettle = (Arc<Settle>, Vec<Settled>);
+
 /// A store with scripted faults, one script for each call of the trait. Clones are handles to the same store and scripts.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     scripts: Arc<Scripts>,
-    settles: Arc<Mutex<Vec<(Arc<Settle>, Vec<Settled>)>>>,
+    answered: Arc<Mutex<Vec<AnsweredSettle>>>,
 }
 
 struct Scripts {
@@ -33,7 +36,7 @@ impl FaultyStore {
                 reads: Script::new(),
                 settles: Script::new(),
             }),
-            settles: Arc::default(),
+            answered: Arc::default(),
         }
     }
 
@@ -53,8 +56,8 @@ impl FaultyStore {
     }
 
     /// Every settle that the store behind has answered, whether the caller was told or not.
-    pub fn settled(&self) -> Vec<(Arc<Settle>, Vec<Settled>)> {
-        self.settles
+    pub fn settled(&self) -> Vec<AnsweredSettle> {
+        self.answered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -75,7 +78,7 @@ impl Store for FaultyStore {
     fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
         let call = async move {
             let answers = self.inner.settle(settle.clone()).await?;
-            let mut settles = self.settles.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut settles = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
             settles.push((settle, answers.clone()));
             Ok(answers)
         };
