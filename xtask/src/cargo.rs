@@ -1,4 +1,5 @@
-//! Calling cargo: always the one that called us, always in the workspace, so that everything shares one target directory.
+//! Calling cargo: always the one that called us, always in the workspace, so that everything shares one target
+//! directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

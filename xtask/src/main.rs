@@ -2,6 +2,8 @@
 
 mod cargo;
 mod failure;
+#[cfg(test)]
+mod pages;
 mod scenario;
 mod sim;
 mod test;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::cargo::cargo;
 use crate::failure::{Failure, Result};
-use crate::{scenario, sim, tidy, tools};
+use crate::{scenario, sim, tools};
 
 /// What was counted so far.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -49,16 +49,8 @@ pub(crate) fn run() -> Result<bool> {
     headline("cargo test --workspace");
     cargo_test(&mut tally)?;
 
-    headline("tidy");
-    let mut began = Instant::now();
-    let tidied = tidy::run().and_then(|clean| match clean {
-        true => Ok(String::new()),
-        false => Err(Failure::new("see above")),
-    });
-    tally.one("tidy", tidied, began);
-
     headline("simulator");
-    began = Instant::now();
+    let mut began = Instant::now();
     sim::checks(|check| {
         tally.one(&check.name, check.result, began);
         began = Instant::now();

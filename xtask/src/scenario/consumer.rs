@@ -1,4 +1,5 @@
-//! A process outside the relay that reads the JSON lines, writes down what arrives, and lets each event take effect once.
+//! A process outside the relay that reads the JSON lines, writes down what arrives, and lets each event take effect
+//! once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -132,8 +133,8 @@ impl Consumer {
         let Some(file) = &mut self.file else {
             return Ok(false);
         };
-        // What a dead relay left of its last line is cut off by the next one, so what follows the last line end is never
-        // kept: it is read again, whatever it has become.
+        // What a dead relay left of its last line is cut off by the next one, so what follows the last line end is
+        // never kept: it is read again, whatever it has become.
         file.seek(SeekFrom::Current(-(self.rest.len() as i64)))?;
         let mut chunk = vec![0; 1 << 20];
         let count = file.read(&mut chunk)?;

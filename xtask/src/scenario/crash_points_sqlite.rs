@@ -12,12 +12,12 @@ use super::wait::until;
 use super::{ProducerArgs, producer};
 use crate::failure::Result;
 
-/// The passage at which the point is fatal, round by round. It varies, so that the process dies with little and with much
-/// under way.
+/// The passage at which the point is fatal, round by round. It varies, so that the process dies with little and with
+/// much under way.
 const NTH: [u64; 7] = [1, 4, 2, 9, 3, 16, 5];
-/// After so many deaths a relay is left alone until it has settled something. The engine gets careful after three deaths in
-/// a row and, after six, parks the row that it was trying as the culprit: right for a row that kills the relay, which none
-/// of these does.
+/// After so many deaths a relay is left alone until it has settled something. The engine gets careful after three
+/// deaths in a row and, after six, parks the row that it was trying as the culprit: right for a row that kills the
+/// relay, which none of these does.
 const DEATHS_IN_A_ROW: u64 = 4;
 /// A relay that waits for its predecessor's lease and then for the sixteenth passage takes seconds, not minutes.
 const TO_CRASH: Duration = Duration::from_secs(60);
@@ -46,6 +46,9 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
                 false => survivals.push(format!(
                     "{point}:{n} ended with {status} and not by the crash point"
                 )),
+            }
+            if kills % DEATHS_IN_A_ROW == 0 {
+                make_progress(&shop)?;
             }
         }
         if index == POINTS.len() / 2 {

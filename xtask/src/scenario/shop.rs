@@ -1,6 +1,7 @@
 //! The service of the scenarios: customers who place orders, and an event with each.
 //!
-//! It writes the outbox in plain SQL, as a service in any language would. The customer is the key that order is kept by.
+//! It writes the outbox in plain SQL, as a service in any language would. The customer is the key that order is kept
+//! by.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,12 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
 pub(super) fn create(connection: &Connection) -> Result<()> {
     let tables = "
         CREATE TABLE customers (name TEXT PRIMARY KEY, orders INTEGER NOT NULL) STRICT;
-        CREATE TABLE orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, n INTEGER NOT NULL, cents INTEGER NOT NULL) STRICT;";
+        CREATE TABLE orders (
+            id       TEXT PRIMARY KEY,
+            customer TEXT NOT NULL,
+            n        INTEGER NOT NULL, -- 1 for the customer's first order, and so on
+            cents    INTEGER NOT NULL
+        ) STRICT;";
     Ok(connection.execute_batch(tables)?)
 }
 

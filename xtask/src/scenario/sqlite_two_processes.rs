@@ -14,7 +14,8 @@ use crate::failure::{Failure, Result};
 
 /// Transactions per second: steady load well below what one file takes, so that the latency is not that of a queue.
 const RATE: u64 = 1_000;
-/// After a kill the load counts as steady again when no more than this is queued: what arrives within a tenth of a second.
+/// After a kill the load counts as steady again when no more than this is queued: what arrives within a tenth of a
+/// second.
 const CAUGHT_UP: u64 = RATE / 10;
 const P50_LIMIT_MS: f64 = 20.0;
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -87,7 +88,8 @@ fn finish(producer: &mut Process, deadline: Duration) -> Result<()> {
 
 fn wait_for_orders(shop: &Shop<'_>, wanted: u64) -> Result<()> {
     let connection = shop.connection()?;
-    // The highest row number is the count: orders are never deleted, and counting 100,000 rows would disturb the measurement.
+    // The highest row number is the count: orders are never deleted, and counting 100,000 rows would disturb the
+    // measurement.
     let count = || shop::number(&connection, "SELECT coalesce(max(rowid), 0) FROM orders");
     until(&format!("{wanted} orders are taken"), PATIENCE, || {
         Ok((count()? >= wanted).then_some(()))

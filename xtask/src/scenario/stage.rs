@@ -75,7 +75,10 @@ impl Stage {
         fs::create_dir_all(directory)?;
         for name in ["committed.jsonl", "arrived.jsonl"] {
             let (from, to) = (self.path(name), directory.join(name));
-            fs::copy(&from, &to).doing(|| format!("keeping {}", to.display()))?;
+            // A scenario that broke off may have neither.
+            if from.exists() {
+                fs::copy(&from, &to).doing(|| format!("keeping {}", to.display()))?;
+            }
         }
         Ok(())
     }

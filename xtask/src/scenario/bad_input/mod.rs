@@ -1,7 +1,7 @@
 //! [bad-input] Every kind of bad input gets a clear error, and nothing is lost.
 //!
-//! Each case drives the built binary as a person or a service would, and looks at three things: the exit code, the words
-//! of the error (the place, the name, what to do), and that the good events around the bad one arrive.
+//! Each case drives the built binary as a person or a service would, and looks at three things: the exit code, the
+//! words of the error (the place, the name, what to do), and that the good events around the bad one arrive.
 
 mod configuration;
 mod read_only;

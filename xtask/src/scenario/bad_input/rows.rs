@@ -1,5 +1,5 @@
-//! Rows that a service in another language might insert: refused by the database, or parked with their reason, while the
-//! orders around them arrive.
+//! Rows that a service in another language might insert: refused by the database, or parked with their reason, while
+//! the orders around them arrive.
 
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ pub(super) fn play(trial: &mut Trial<'_>) -> Result<Account> {
     for (case, column, value, _) in PARKED {
         // Each has a key of its own: what is behind a bad row of its key waits with it.
         let insert = format!(
-            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, {column}) VALUES ('A', 'BAD', '{case}', {value})"
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, {column})
+             VALUES ('A', 'BAD', '{case}', {value})"
         );
         connection.execute(&insert, [])?;
         place(&mut connection, &mut orders)?;

@@ -1,0 +1,129 @@
+//! What the pages say must be so: the example is the tested one, links lead somewhere, and nothing that exists is
+//! left out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cargo::workspace;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every page that people read.
+fn pages() -> Vec<PathBuf> {
+    let root = workspace();
+    let mut pages: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .iter()
+        .map(|name| root.join(name))
+        .collect();
+    let docs = fs::read_dir(root.join("docs")).unwrap();
+    pages.extend(docs.map(|entry| entry.unwrap().path()));
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages
+}
+
+/// The first example of a crate's documentation, without the lines that rustdoc hides.
+fn example(source: &str) -> String {
+    let text = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let code = text
+        .skip_while(|line| *line != "```")
+        .skip(1)
+        .take_while(|line| *line != "```");
+    let shown: Vec<&str> = code
+        .filter(|line| *line != "#" && !line.starts_with("# "))
+        .collect();
+    shown.join("\n")
+}
+
+#[test]
+fn the_example_of_the_readme_is_the_one_that_is_tested() {
+    let example = example(&read("crates/postrider/src/lib.rs"));
+    assert!(example.contains("Relay::builder()"), "{example}");
+    let block = format!("```rust\n{example}\n```");
+    assert!(
+        read("README.md").contains(&block),
+        "the README must have this:\n{block}"
+    );
+}
+
+#[test]
+fn links_to_files_lead_somewhere() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if path.is_empty() || link.contains("://") {
+                continue;
+            }
+            let target = page.parent().unwrap_or(Path::new("")).join(path);
+            assert!(target.exists(), "{}: {link} leads nowhere", page.display());
+        }
+    }
+}
+
+#[test]
+fn every_key_of_the_configuration_is_described() {
+    let page = read("docs/configuration.md");
+    let reference = read("crates/cli/reference.toml");
+    let keys = reference
+        .lines()
+        .filter(|line| !line.starts_with(['#', ' ', '[']))
+        .filter_map(|line| line.split_once('=').map(|(key, _)| key.trim()));
+    let tables = reference
+        .lines()
+        .filter_map(|line| line.strip_prefix('['))
+        .filter_map(|line| line.split(']').next());
+    let tables = tables.map(|table| {
+        table
+            .trim_start_matches('[')
+            .split('.')
+            .next()
+            .unwrap_or_default()
+    });
+    for word in keys.chain(tables) {
+        assert!(
+            [format!("`{word}`"), format!("[{word}"), format!("] {word}`")]
+                .iter()
+                .any(|form| page.contains(form)),
+            "docs/configuration.md does not describe {word:?}"
+        );
+    }
+}
+
+#[test]
+fn every_kind_of_failure_is_described() {
+    let page = read("docs/when-an-event-fails.md");
+    for kind in postrider_core::ErrorKind::ALL {
+        let word = format!("`{}`", kind.as_str());
+        assert!(
+            page.contains(&word),
+            "docs/when-an-event-fails.md does not describe {word}"
+        );
+    }
+}
+
+#[test]
+fn every_scenario_and_crate_is_described() {
+    let page = read("docs/testing.md");
+    for name in crate::scenario::names() {
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "docs/testing.md does not describe {name}"
+        );
+    }
+    let map = read("ARCHITECTURE.md");
+    let manifest = read("Cargo.toml");
+    let members = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("    \"")?.strip_suffix("\","));
+    for member in members {
+        assert!(
+            map.contains(&format!("`{member}`")),
+            "the code map does not have {member}"
+        );
+    }
+}
