@@ -1,10 +1,11 @@
 //! A row arrives: it becomes an item with one delivery per destination, each pending, or decided at once.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postrider_core::{
-    Address, Blocked, DeadLetter, Delivery as RoutedDelivery, DestinationId, DestinationName, ErrorKind,
-    Failure, Leaves, OrderKey, Park, ParkedRow, QueuedRow, Routed, Then,
+    Address, Blocked, DeadLetter, Delivery as RoutedDelivery, DestinationId, DestinationName, ErrorKind, Failure,
+    Leaves, OrderKey, Park, ParkedRow, QueuedRow, Routed, Shard, Then,
 };
 
 use super::note::Note;
@@ -171,8 +172,36 @@ impl Engine {
         }
     }
 
-    /// A row of `outbox_parked` that is due.
-    pub(super) fn arrive_parked(&mut self, now: Time, parked: ParkedRow, out: &mut Vec<Command>) {
+    /// The due parked rows of a read: heads, each with those that wait behind it.
+    pub(super) fn arrive_parked_lines(
+        &mut self,
+        now: Time,
+        rows: Vec<ParkedRow>,
+        shards: &[Shard],
+        out: &mut Vec<Command>,
+    ) {
+        let mut held = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        for parked in rows {
+            let (shard, seq) = (parked.row.shard, parked.row.seq);
+            if !shards.contains(&shard) || self.rows.has_parked(shard, seq, &parked.destination) {
+                continue;
+            }
+            let line = (shard, parked.row.lane, parked.row.key.clone(), parked.destination.clone());
+            // The same id twice in a line: whether the second was published before is known only after the first was.
+            let again = !seen.insert((parked.row.event_id.clone(), parked.destination.clone()));
+            // The settle that parked it is written and not yet answered: memory still knows it as queued.
+            if again || self.rows.has_queued(shard, seq) {
+                held.insert(line.clone());
+            }
+            if !held.contains(&line) && !self.arrive_parked(now, parked, out) {
+                held.insert(line);
+            }
+        }
+    }
+
+    /// A row of `outbox_parked` that is due. False when it stays in the way of those behind it.
+    fn arrive_parked(&mut self, now: Time, parked: ParkedRow, out: &mut Vec<Command>) -> bool {
         let maybe_sent = self.leases.take_maybe_sent_parked(parked.row.shard) || parked.maybe_sent;
         let ParkedRow {
             row,
@@ -217,8 +246,15 @@ impl Engine {
             (Ok(_), None) => Some(self.route_again(&item, out)),
             (Ok(_), Some(id)) => self.parked_delivery(&row, &mut item, id, redriven, maybe_sent, out),
         };
+        let skip = known.is_some_and(|id| self.router.destination(id).dead_letter == DeadLetter::Skip);
+        let passes = match &then {
+            None | Some(Then::Sent(_) | Then::Duplicate) => true,
+            Some(Then::Again(park)) => park.dead && skip,
+            Some(Then::Split(_)) => false,
+        };
         item.verdict = then.map(Verdict::Then);
         self.rows.insert(item);
+        passes
     }
 
     /// The delivery of a parked row; or what becomes of it without one.

@@ -13,6 +13,9 @@ use super::{Call, Command, Engine, Plant, Time};
 const CAREFUL_AFTER: u32 = 3;
 /// Unclean ends in a row, the last ones with the same row alone, after which that row is found guilty.
 const KILLER_AFTER: u32 = 6;
+/// Rows of other transactions may come to stand among those that a dead relay had in hand, and parked rows are in hand
+/// too: so many more than the window are marked. A mark too many costs nothing.
+const SPARE: usize = 64;
 /// How often a relay with less than its share asks for more.
 const HUNGRY: Duration = Duration::from_secs(1);
 /// The wait after a failed heartbeat.
@@ -28,6 +31,13 @@ pub(super) struct Held {
     trying: Option<(Seq, bool)>,
     maybe_sent: [u32; 3],
     maybe_sent_parked: u32,
+}
+
+impl Held {
+    /// Whether rows that its last owner may have published are still to come.
+    fn is_unsure(&self) -> bool {
+        self.maybe_sent_parked > 0 || self.maybe_sent.iter().any(|left| *left > 0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +117,20 @@ impl Leases {
             .is_some_and(|held| take(&mut held.maybe_sent[lane_index(lane)]))
     }
 
+    /// A lane was read to its end: whatever the last owner had in hand is in memory now.
+    pub(super) fn read_to_end(&mut self, shard: Shard, lane: Lane) {
+        if let Some(held) = self.held.get_mut(&shard) {
+            held.maybe_sent[lane_index(lane)] = 0;
+        }
+    }
+
+    /// Every parked row that was due is in memory now.
+    pub(super) fn read_parked_to_end(&mut self, shard: Shard) {
+        if let Some(held) = self.held.get_mut(&shard) {
+            held.maybe_sent_parked = 0;
+        }
+    }
+
     /// The same for the parked rows of a shard.
     pub(super) fn take_maybe_sent_parked(&mut self, shard: Shard) -> bool {
         self.held
@@ -182,6 +206,11 @@ impl Engine {
             if self.planted(Plant::ShardForgotten) && self.leases.released.contains(&lease.shard) {
                 continue;
             }
+            let giving_up = self.leases.release.contains(&(lease.shard, lease.token));
+            if giving_up {
+                // Drained while this heartbeat was under way: the next one gives it up.
+                continue;
+            }
             match self.leases.held.get_mut(&lease.shard) {
                 Some(held) => held.unclean = held.unclean.min(lease.unclean),
                 None => self.win_shard(now, lease, out),
@@ -196,7 +225,9 @@ impl Engine {
         }
         let share = self.leases.share.unwrap_or(usize::MAX);
         let over = self.leases.held.len().saturating_sub(share);
-        for held in self.leases.held.values_mut().rev().take(over) {
+        // A shard whose last owner's repeats are not all marked yet is served until they are: its next owner could not
+        // tell them.
+        for held in self.leases.held.values_mut().rev().filter(|held| !held.is_unsure()).take(over) {
             held.draining = true;
         }
         if self.leases.held.len() < share {
@@ -303,7 +334,7 @@ impl Engine {
             .iter()
             .map(|(shard, held)| (*shard, held.token))
             .collect();
-        let window = u32::try_from(self.settings.window).unwrap_or(u32::MAX);
+        let window = u32::try_from(self.settings.window * 2 + SPARE).unwrap_or(u32::MAX);
         out.push(Command::Beat(
             call,
             Heartbeat {
@@ -378,7 +409,11 @@ impl Engine {
                 self.rows.remove(id, None);
             }
             if let Some(held) = self.leases.held.remove(&shard) {
-                self.leases.release.push((shard, held.token));
+                // A stopping relay does not release a shard of which it is unsure. It lets go of it by signing off
+                // without it, and the database keeps for the next owner what it knows of the last but one.
+                if !held.is_unsure() {
+                    self.leases.release.push((shard, held.token));
+                }
                 self.leases.released.insert(shard);
             }
         }

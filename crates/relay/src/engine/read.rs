@@ -49,6 +49,10 @@ struct UnderWay {
     tokens: BTreeMap<Shard, Token>,
     sweep: bool,
     after_arming: bool,
+    /// Due heads asked for.
+    heads: usize,
+    /// Some destinations were left out.
+    partly: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,13 +159,8 @@ impl Engine {
             skip_dead: named(&|index| self.router.destinations()[index].dead_letter == DeadLetter::Skip),
         };
         let after_arming = self.reading.bell == Bell::Armed;
-        self.reading.under_way = Some(UnderWay {
-            call,
-            ranges,
-            tokens,
-            sweep,
-            after_arming,
-        });
+        let partly = !read.parked.not_for.is_empty();
+        self.reading.under_way = Some(UnderWay { call, ranges, tokens, sweep, after_arming, heads, partly });
         out.push(Command::Read(call, read));
     }
 
@@ -281,11 +280,15 @@ impl Engine {
                 self.arrive_queued(row, out);
             }
         }
-        for row in page.parked {
-            let shard = row.row.shard;
-            if shards.contains(&shard) && !self.rows.has_parked(shard, row.row.seq, &row.destination) {
-                self.arrive_parked(now, row, out);
+        let heads_left = page.parked.len() >= under_way.heads || under_way.partly;
+        self.arrive_parked_lines(now, page.parked, &shards, out);
+        for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
+            if *read_to == Seq::MAX && !under_way.sweep && shards.contains(&range.shard) {
+                self.leases.read_to_end(range.shard, range.lane);
             }
+        }
+        for shard in shards.iter().filter(|_| !heads_left) {
+            self.leases.read_parked_to_end(*shard);
         }
         self.rows.trust_again(call);
         self.plan_next(now, found, under_way.after_arming, next_due_in, out);

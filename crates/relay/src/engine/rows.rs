@@ -109,6 +109,11 @@ impl Item {
                 .any(|one| matches!(one.state, State::Pending))
     }
 
+    /// Still owed to a destination that may have it.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.deliveries.iter().any(|one| one.maybe_sent && matches!(one.state, State::Pending))
+    }
+
     /// Decided, and to be parked for at least one destination or for none.
     pub(super) fn parks(&self) -> bool {
         let nowhere = matches!(&self.verdict, Some(Verdict::Leaves(Leaves::Decided { .. })));
@@ -155,6 +160,8 @@ pub(super) struct Line {
     pub(super) void_to: Option<Call>,
     /// When it was probed last, as a count.
     pub(super) probed: u64,
+    /// Deliveries in memory that name this line; it must outlive them.
+    members: usize,
     queued_ready: bool,
 }
 
@@ -281,6 +288,7 @@ impl Rows {
             call: None,
             void_to: None,
             probed: 0,
+            members: 0,
             queued_ready: false,
         });
         entry.lines.insert(destination, line);
@@ -343,6 +351,7 @@ impl Rows {
         let Some(line) = self.lines.get_mut(line_id) else {
             return;
         };
+        line.members += 1;
         if queued {
             line.unsettled.insert(seq, id);
         }
@@ -472,6 +481,12 @@ impl Rows {
             .unwrap_or_default()
     }
 
+    /// Rows of a key below a place that are about to be parked without a destination.
+    pub(super) fn nowhere_before(&self, key: &KeyRef, seq: Seq) -> impl Iterator<Item = ItemId> + '_ {
+        let key = self.keys.get(key);
+        key.into_iter().flat_map(move |key| key.parking.range(..seq).filter_map(|seq| key.members.get(seq).copied()))
+    }
+
     /// The queued rows of a key at or below a place.
     pub(super) fn members_to(&self, key: &KeyRef, seq: Seq) -> Vec<ItemId> {
         let Some(key) = self.keys.get(key) else {
@@ -507,6 +522,7 @@ impl Rows {
                 self.pending_at[delivery.destination.0] -= 1;
             }
             if let Some(line) = self.lines.get_mut(delivery.line) {
+                line.members -= 1;
                 line.waiting.remove(&item.seq);
                 line.unsettled.remove(&item.seq);
                 if line.parking.remove(&item.seq) {
@@ -543,11 +559,7 @@ impl Rows {
     /// Drops a line that has nothing left to remember. One with an unanswered call stays: its key is busy.
     pub(super) fn tidy_line(&mut self, id: LineId) {
         let Some(line) = self.lines.get(id) else { return };
-        let idle = line.waiting.is_empty()
-            && line.unsettled.is_empty()
-            && line.parking.is_empty()
-            && line.call.is_none()
-            && line.void_to.is_none();
+        let idle = line.members == 0 && line.call.is_none() && line.void_to.is_none();
         if !idle {
             return;
         }

@@ -126,10 +126,16 @@ impl Engine {
         if !item.is_queued() || self.planted(Plant::EarlyPark) {
             return true;
         }
-        if let Some(Verdict::Leaves(Leaves::Decided { .. })) = &item.verdict {
-            let key = (item.shard, item.lane, item.key.clone());
+        if !item.parks() {
+            return true;
+        }
+        let key = (item.shard, item.lane, item.key.clone());
+        if item.verdict.is_some() {
             let earlier = self.rows.members_to(&key, item.seq.before());
             return earlier.iter().all(|id| chosen.contains(id));
+        }
+        if !self.rows.nowhere_before(&key, item.seq).all(|id| chosen.contains(&id)) {
+            return false;
         }
         item.deliveries
             .iter()

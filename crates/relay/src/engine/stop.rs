@@ -44,13 +44,14 @@ impl Engine {
     }
 
     /// Rows that went to one destination and not yet to another are parked for the rest, together with the earlier
-    /// rows of their keys: the next owner repeats nothing and overtakes nothing. The same goes for rows that are to be
-    /// parked anyway, because they may not be while an earlier row of their key is queued.
+    /// rows of their keys: the next owner repeats nothing and overtakes nothing. The same goes for rows that may have
+    /// been sent, because the next owner could not mark them, and for rows that are to be parked anyway, because they
+    /// may not be while an earlier row of their key is queued.
     pub(super) fn park_half_sent(&mut self, items: &[ItemId]) {
         let mut parks = Vec::new();
         for id in items {
             let Some(item) = self.rows.item(*id) else { continue };
-            if !item.is_queued() || item.settling || !(item.is_half_sent() || item.parks()) {
+            if !item.is_queued() || item.settling || !(item.is_half_sent() || item.is_unsure() || item.parks()) {
                 continue;
             }
             parks.extend(

@@ -1,0 +1,307 @@
+//! What must hold: watched at every arrival and every settle, and judged at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use postrider_core::{DestinationName, EventId, Leaves, Park, Seq, Settle, Settled, Then};
+use postrider_testkit::model::{Model, Parked};
+
+use crate::world::World;
+use crate::writers::{Writers, Written};
+
+/// A message that reached its destination.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) event: EventId,
+    pub(crate) destination: DestinationName,
+    pub(crate) life: u64,
+    /// It says that it may be a repeat.
+    pub(crate) marked: bool,
+    /// It left before its relay lost the right to send it, and arrives after.
+    pub(crate) stray: bool,
+}
+
+type Place = (EventId, DestinationName);
+
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    violations: Vec<String>,
+    arrivals: BTreeMap<Place, Seen>,
+    /// Discarded, by event and destination; none for rows without one.
+    discards: BTreeSet<(EventId, Option<DestinationName>)>,
+    discarded: BTreeMap<(Seq, Option<DestinationName>), Parked>,
+    /// Was dead at a destination whose dead are skipped: no order is promised any more.
+    skipped: BTreeSet<Place>,
+    redriven: BTreeSet<(EventId, Option<DestinationName>)>,
+    rejections: BTreeMap<Place, u32>,
+    reconfigured: bool,
+    duplicates: u64,
+    allowed: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    life: u64,
+    settled: bool,
+    stray: bool,
+}
+
+impl Check {
+    pub(crate) fn violation(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    pub(crate) fn has_violations(&self) -> bool {
+        !self.violations.is_empty()
+    }
+
+    pub(crate) fn into_violations(self) -> Vec<String> {
+        self.violations
+    }
+
+    pub(crate) fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// A fault gives cause for so many repeats.
+    pub(crate) fn allow_repeats(&mut self, count: u64) {
+        self.allowed += count;
+    }
+
+    /// The broker itself made a second copy.
+    pub(crate) fn doubled(&mut self) {
+        self.duplicates += 1;
+    }
+
+    pub(crate) fn rejected(&mut self, event: &str, destination: &DestinationName) {
+        *self.rejections.entry((event.into(), destination.clone())).or_default() += 1;
+    }
+
+    pub(crate) fn redriven(&mut self, event: &EventId, destination: Option<&DestinationName>) {
+        self.allowed += 1;
+        self.redriven.insert((event.clone(), destination.cloned()));
+    }
+
+    /// Dead at a destination whose dead are skipped: its followers may pass from here on.
+    pub(crate) fn passed_over(&mut self, event: &EventId, destination: &DestinationName) {
+        self.skipped.insert((event.clone(), destination.clone()));
+    }
+
+    pub(crate) fn reconfigured(&mut self) {
+        self.reconfigured = true;
+    }
+
+    pub(crate) fn discarded(&mut self, parked: Parked) {
+        let destination = parked.destination.clone();
+        self.discards.insert((parked.row.event.id.clone(), destination.clone()));
+        self.discarded.insert((parked.row.seq, destination), parked);
+    }
+
+    pub(crate) fn discarded_row(&self, seq: Seq, destination: Option<&DestinationName>) -> Option<Parked> {
+        self.discarded.get(&(seq, destination.cloned())).cloned()
+    }
+
+    /// What a relay published that is not settled yet: it will be sent again when the relay forgets it.
+    pub(crate) fn arrived_unsettled(&self, life: u64) -> u64 {
+        self.arrivals.values().filter(|seen| seen.life == life && !seen.settled).count() as u64
+    }
+
+    /// A message arrives.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Duration,
+        model: &Model,
+        writers: &Writers,
+        arrival: Arrival,
+        changed: bool,
+    ) {
+        let Arrival { event, destination, life, marked, stray } = arrival;
+        let place = (event.clone(), destination.clone());
+        let Some(written) = writers.events.get(&event) else {
+            return self.violation(format!("P: {event} arrived and was never written"));
+        };
+        if written.committed.is_none_or(|at| at > now) {
+            return self.violation(format!("P: {event} arrived at {destination} and was not committed"));
+        }
+        if let Some(seen) = self.arrivals.get(&place) {
+            self.duplicates += 1;
+            // Another relay took over before the first one could settle; that it had the right to is checked elsewhere.
+            self.allowed += u64::from(seen.life != life && !seen.settled);
+            let excused = stray || seen.stray || self.redriven_at(&event, &destination);
+            if let Some(seen) = self.arrivals.get_mut(&place) {
+                seen.life = life;
+                seen.settled = false;
+                seen.stray |= stray;
+            }
+            if !marked && !excused {
+                self.violation(format!("marks: {event} arrived at {destination} again and does not say so"));
+            }
+            return;
+        }
+        self.arrivals.insert(place, Seen { life, settled: false, stray });
+        if !written.scheduled {
+            self.check_order(model, writers, &event, written, &destination, changed);
+        }
+    }
+
+    fn redriven_at(&self, event: &EventId, destination: &DestinationName) -> bool {
+        self.redriven.contains(&(event.clone(), Some(destination.clone())))
+            || self.redriven.contains(&(event.clone(), None))
+    }
+
+    /// Every event of the key that was committed before this one was inserted must have arrived, or be out of the way.
+    fn check_order(
+        &mut self,
+        model: &Model,
+        writers: &Writers,
+        event: &EventId,
+        written: &Written,
+        destination: &DestinationName,
+        changed: bool,
+    ) {
+        let before = |one: &Written| one.committed.is_some_and(|at| at <= written.inserted) && one.seq < written.seq;
+        let same_tx = |one: &Written| one.committed == written.committed && one.committed.is_some();
+        for id in &writers.by_key[&written.key] {
+            let earlier = &writers.events[id];
+            let ordered = (before(earlier) || same_tx(earlier)) && earlier.seq < written.seq;
+            if id == event || !ordered || earlier.lane != written.lane || earlier.scheduled {
+                continue;
+            }
+            if earlier.bad || (earlier.kind == 'X' && !changed && !self.reconfigured) {
+                // It could not be routed: it holds its key everywhere until a person has decided.
+                let queued = model.queued().any(|row| row.seq == earlier.seq);
+                if queued || model.parked_row(earlier.seq, None).is_some() {
+                    self.violation(format!("O: {event} passed {id}, which has no destination and is undecided"));
+                }
+                continue;
+            }
+            let owed = obligations(earlier).contains(&destination.as_str());
+            let place = (id.clone(), destination.clone());
+            let done = self.arrivals.contains_key(&place)
+                || self.discards.contains(&(id.clone(), Some(destination.clone())))
+                || self.discards.contains(&(id.clone(), None))
+                || self.skipped.contains(&place);
+            // After a change of routes an event of the types concerned may be owed elsewhere.
+            let moved = self.reconfigured && matches!(earlier.kind, 'E' | 'X');
+            if owed && !done && !moved {
+                self.violation(format!("O: {event} arrived at {destination} before {id} of key {}", written.key));
+            }
+        }
+    }
+
+    /// A settle was written.
+    pub(crate) fn settled(&mut self, _now: Duration, model: &Model, settle: &Settle, answers: &[Settled], skip: bool) {
+        let queued = settle.queued.len();
+        for (entry, answer) in settle.queued.iter().zip(answers) {
+            if *answer != Settled::Done {
+                continue;
+            }
+            if let Leaves::Decided { sent, parked } = &entry.leaves {
+                for (destination, _) in sent {
+                    self.was_sent(&entry.event_id, destination);
+                }
+                for park in parked {
+                    self.was_parked(&entry.event_id, park, skip);
+                }
+            }
+        }
+        for (entry, answer) in settle.parked.iter().zip(&answers[queued.min(answers.len())..]) {
+            let place = (entry.seq, entry.destination.clone());
+            if self.discarded.contains_key(&place) && model.parked_row(entry.seq, entry.destination.as_ref()).is_some() {
+                self.violation(format!("discard: the discarded row {:?} came back", entry.seq));
+            }
+            if *answer != Settled::Done {
+                continue;
+            }
+            let event = model.parked_row(entry.seq, entry.destination.as_ref()).map(|row| row.row.event.id.clone());
+            match (&entry.then, &entry.destination) {
+                (Then::Sent(_), Some(destination)) => {
+                    let sent = model.sent_to(destination).find(|record| record.row.seq == entry.seq);
+                    if let Some(id) = sent.map(|record| record.row.event.id.clone()) {
+                        self.was_sent(&id, destination);
+                    }
+                }
+                (Then::Again(park), _) => {
+                    if let Some(id) = event {
+                        self.was_parked(&id, park, skip);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn was_sent(&mut self, event: &EventId, destination: &DestinationName) {
+        match self.arrivals.get_mut(&(event.clone(), destination.clone())) {
+            Some(seen) => seen.settled = true,
+            None => self.violation(format!("L: {event} is settled as sent to {destination} and never arrived")),
+        }
+    }
+
+    fn was_parked(&mut self, event: &EventId, park: &Park, skip: bool) {
+        let Some(destination) = &park.destination else { return };
+        let place = (event.clone(), destination.clone());
+        if park.dead && skip {
+            self.skipped.insert(place.clone());
+        }
+        let rejected = self.rejections.get(&place).copied().unwrap_or(0);
+        // An event that is found guilty of ending connections is charged like a rejected one.
+        let guilty = park.failure.as_ref().is_some_and(|failure| {
+            failure.kind.policy().class == postrider_core::Class::Unavailable && failure.kind.as_str() != "unreachable"
+        });
+        if park.attempts > rejected && !guilty && !self.redriven_at(event, destination) {
+            let charged = park.attempts;
+            self.violation(format!("charge: {event} has {charged} attempts at {destination}, rejected {rejected} times"));
+        }
+    }
+}
+
+impl World {
+    /// The storm is over and everything should have drained.
+    pub(crate) fn judge(&mut self) {
+        let model = &self.db.model;
+        if !model.is_empty() {
+            let queued: Vec<_> = model.queued().take(3).map(|row| row.event.id.to_string()).collect();
+            let parked: Vec<_> = model
+                .parked()
+                .take(3)
+                .map(|row| (row.row.event.id.to_string(), row.destination.clone(), row.dead, row.failure.clone()))
+                .collect();
+            let text = format!("V: not drained {:?} after the calm: queued {queued:?}, parked {parked:?}", self.now);
+            self.check.violation(text);
+            return;
+        }
+        let mut lost = Vec::new();
+        for (id, written) in &self.writers.events {
+            if written.committed.is_none() || written.bad || written.kind == 'X' {
+                continue;
+            }
+            for destination in obligations(written) {
+                let arrived = |name: &str| self.check.arrivals.contains_key(&(id.clone(), name.into()));
+                let discarded = self.check.discards.iter().any(|(event, at)| {
+                    event == id && at.as_ref().is_none_or(|at| at.as_str() == *destination || written.kind == 'E')
+                });
+                let moved = written.kind == 'E' && arrived("first");
+                if !arrived(destination) && !discarded && !moved {
+                    lost.push(format!("L: {id} never arrived at {destination}"));
+                }
+            }
+        }
+        lost.into_iter().for_each(|text| self.check.violation(text));
+        if self.check.duplicates > self.check.allowed {
+            let (got, allowed) = (self.check.duplicates, self.check.allowed);
+            self.check.violation(format!("repeats: {got} arrived, faults explain {allowed}"));
+        }
+    }
+}
+
+/// Where an event is owed by the first configuration.
+fn obligations(written: &Written) -> &'static [&'static str] {
+    match written.kind {
+        'A' => &["first"],
+        'B' => &["first", "second"],
+        'C' => &["second"],
+        'E' => &["third"],
+        _ => &[],
+    }
+}

@@ -1,0 +1,73 @@
+//! What can go wrong, and how often it did.
+
+macro_rules! faults {
+    ($($variant:ident = $name:literal,)*) => {
+        /// A kind of fault or awkward input.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault { $(#[doc = $name] $variant,)* }
+
+        impl Fault {
+            /// Every kind.
+            pub const ALL: &'static [Fault] = &[$(Fault::$variant,)*];
+
+            /// Its name in the summary.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Fault::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+faults! {
+    LateCommit = "late_commit",
+    Rollback = "rollback",
+    DatabaseError = "database_error",
+    DatabaseAnswerLost = "database_answer_lost",
+    DatabaseAppliedLate = "database_applied_late",
+    DatabaseDown = "database_down",
+    BrokerDown = "broker_down",
+    BrokerRestart = "broker_restart",
+    ConfirmLost = "confirm_lost",
+    ConfirmDelayed = "confirm_delayed",
+    MessageDoubled = "message_doubled",
+    Nacked = "nacked",
+    Rejected = "rejected",
+    Misaddressed = "misaddressed",
+    ConnectionKiller = "connection_killer",
+    RelayCrash = "relay_crash",
+    RelayFreeze = "relay_freeze",
+    RelayJoin = "relay_join",
+    RelayLeave = "relay_leave",
+    ProcessKiller = "process_killer",
+    Redrive = "redrive",
+    Discard = "discard",
+    Pause = "pause",
+    Scheduled = "scheduled",
+    DuplicateId = "duplicate_id",
+    IdReused = "id_reused",
+    BadRow = "bad_row",
+    NoRoute = "no_route",
+    Reconfigured = "reconfigured",
+}
+
+/// How often each kind happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults([u64; 32]);
+
+impl Faults {
+    pub(crate) fn count(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// How often one kind happened.
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Faults) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}

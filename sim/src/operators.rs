@@ -1,0 +1,243 @@
+//! Trouble and its repair: what breaks when, and what people do about it.
+
+use std::time::Duration;
+
+use crate::faults::Fault;
+use crate::plan::Knob;
+use crate::world::{Next, World};
+
+/// Something that happens to the world.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    DatabaseDown,
+    DatabaseUp,
+    BrokerDown(usize),
+    BrokerUp(usize),
+    BrokerRestart(usize),
+    Unbind(usize),
+    Bind(usize),
+    Crash,
+    Freeze,
+    Thaw(usize),
+    Join,
+    Leave,
+    Redrive,
+    Discard,
+    Pause,
+    Resume,
+    Reconfigure,
+    Calm,
+    CalmRound(u32),
+}
+
+impl World {
+    /// Spreads this seed's troubles over the storm.
+    pub(crate) fn plan_troubles(&mut self) {
+        let broker = |rng: &mut crate::rng::Rng| rng.below(2);
+        let kinds: [(Knob, f64, fn(usize) -> Deed); 12] = [
+            (Knob::DatabaseDown, 0.1, |_| Deed::DatabaseDown),
+            (Knob::BrokerDown, 0.2, Deed::BrokerDown),
+            (Knob::BrokerRestart, 0.3, Deed::BrokerRestart),
+            (Knob::Misaddressed, 0.2, Deed::Unbind),
+            (Knob::Crash, 0.2, |_| Deed::Crash),
+            (Knob::Freeze, 0.2, |_| Deed::Freeze),
+            (Knob::Join, 0.1, |_| Deed::Join),
+            (Knob::Leave, 0.15, |_| Deed::Leave),
+            (Knob::Operator, 0.5, |_| Deed::Redrive),
+            (Knob::Operator, 0.2, |_| Deed::Discard),
+            (Knob::Pause, 0.15, |_| Deed::Pause),
+            (Knob::Reconfigured, 0.04, |_| Deed::Reconfigure),
+        ];
+        let seconds = self.plan.storm.as_secs_f64();
+        for (knob, per_second, deed) in kinds {
+            let expected = self.plan.rate(knob) * per_second * seconds;
+            let mut count = expected as usize + usize::from(self.rng.chance(expected.fract()));
+            if matches!(deed(0), Deed::Reconfigure) {
+                count = count.min(1);
+            }
+            for _ in 0..count {
+                let at = self.rng.millis(0, self.plan.storm.as_millis() as usize);
+                let which = broker(&mut self.rng);
+                self.schedule(at, Next::Trouble(deed(which)));
+            }
+        }
+    }
+
+    pub(crate) fn trouble(&mut self, deed: Deed) {
+        let begins = !matches!(
+            deed,
+            Deed::DatabaseUp
+                | Deed::BrokerUp(_)
+                | Deed::Bind(_)
+                | Deed::Thaw(_)
+                | Deed::Join
+                | Deed::Resume
+                | Deed::Calm
+                | Deed::CalmRound(_)
+        );
+        if self.calm && begins {
+            return;
+        }
+        match deed {
+            Deed::DatabaseDown => self.database_down(true),
+            Deed::DatabaseUp => self.database_down(false),
+            Deed::BrokerDown(broker) => self.broker_down(broker),
+            Deed::BrokerUp(broker) => self.brokers[broker].down = false,
+            Deed::BrokerRestart(broker) => self.restart_broker(broker),
+            Deed::Unbind(broker) => self.unbind(broker),
+            Deed::Bind(broker) => self.brokers[broker].unbound.clear(),
+            Deed::Crash => self.crash_one(),
+            Deed::Freeze => self.freeze_one(),
+            Deed::Thaw(slot) => self.thaw(slot),
+            Deed::Join => self.join(),
+            Deed::Leave => self.leave_one(),
+            Deed::Redrive => self.redrive(0.5),
+            Deed::Discard => self.discard(0.2, false),
+            Deed::Pause => self.pause(),
+            Deed::Resume => self.resume(),
+            Deed::Reconfigure => self.reconfigure(),
+            Deed::Calm => self.calm_down(),
+            Deed::CalmRound(round) => self.calm_round(round),
+        }
+    }
+
+    fn unbind(&mut self, broker: usize) {
+        let addresses = ["q.A", "q.B", "q.C", "t", "third"];
+        let Some(address) = self.rng.pick(&addresses).copied() else { return };
+        self.say(|| format!("{address} is unbound"));
+        self.brokers[broker].unbound.insert(address.to_owned());
+        let long = self.rng.millis(200, 8_000);
+        self.schedule(long, Next::Trouble(Deed::Bind(broker)));
+    }
+
+    fn crash_one(&mut self) {
+        let living = self.living();
+        if let Some(slot) = self.rng.pick(&living).copied() {
+            self.faults.count(Fault::RelayCrash);
+            self.crash(slot);
+        }
+    }
+
+    fn freeze_one(&mut self) {
+        let living = self.living();
+        if let Some(slot) = self.rng.pick(&living).copied() {
+            self.freeze(slot);
+        }
+    }
+
+    fn leave_one(&mut self) {
+        let living = self.living();
+        if let Some(slot) = self.rng.pick(&living).copied() {
+            self.leave(slot);
+        }
+    }
+
+    fn join(&mut self) {
+        let staying = self.living().into_iter().filter(|slot| !self.relays[*slot].leaving).count();
+        if staying < 4 && (!self.calm || staying == 0) {
+            self.faults.count(Fault::RelayJoin);
+            self.start_relay();
+        }
+    }
+
+    fn redrive(&mut self, share: f64) {
+        let (now, mut rng) = (self.now, self.rng.clone());
+        let mut chosen = Vec::new();
+        self.db.model.redrive(now, |parked| {
+            let take = rng.chance(share);
+            if take {
+                chosen.push((parked.row.seq, parked.destination.clone(), parked.row.event.id.clone()));
+            }
+            take
+        });
+        self.rng = rng;
+        if !chosen.is_empty() {
+            self.faults.count(Fault::Redrive);
+            self.say(|| format!("operator redrives {chosen:?}"));
+        }
+        for (_, destination, event) in chosen {
+            self.check.redriven(&event, destination.as_ref());
+        }
+    }
+
+    fn discard(&mut self, share: f64, only_dead: bool) {
+        let (now, mut rng) = (self.now, self.rng.clone());
+        let mut chosen = Vec::new();
+        self.db.model.discard(now, "simulated", |parked| {
+            let take = (parked.dead || !only_dead) && rng.chance(share);
+            if take {
+                chosen.push(parked.clone());
+            }
+            take
+        });
+        self.rng = rng;
+        if !chosen.is_empty() {
+            self.faults.count(Fault::Discard);
+            let ids: Vec<_> = chosen.iter().map(|one| (one.row.event.id.clone(), one.destination.clone())).collect();
+            self.say(|| format!("operator discards {ids:?}"));
+        }
+        for parked in chosen {
+            self.check.discarded(parked);
+        }
+    }
+
+    fn pause(&mut self) {
+        self.faults.count(Fault::Pause);
+        let names = ["first", "second", "third"];
+        let name = self.rng.chance(0.7).then(|| self.rng.pick(&names).copied()).flatten();
+        self.say(|| format!("operator pauses {name:?}"));
+        self.db.model.pause(name.map(Into::into).as_ref(), true);
+        let long = self.rng.millis(100, 5_000);
+        self.schedule(long, Next::Trouble(Deed::Resume));
+    }
+
+    fn resume(&mut self) {
+        self.db.model.pause(None, false);
+        for name in ["first", "second", "third"] {
+            self.db.model.pause(Some(&name.into()), false);
+        }
+    }
+
+    /// Every relay is replaced by one with other routes.
+    fn reconfigure(&mut self) {
+        if self.changed {
+            return;
+        }
+        self.faults.count(Fault::Reconfigured);
+        self.say(|| "the configuration changes".to_owned());
+        self.changed = true;
+        for slot in self.living() {
+            self.crash(slot);
+        }
+        self.check.reconfigured();
+    }
+
+    /// All trouble ends.
+    fn calm_down(&mut self) {
+        self.say(|| "calm".to_owned());
+        self.calm = true;
+        self.db.down = false;
+        for broker in &mut self.brokers {
+            broker.down = false;
+            broker.unbound.clear();
+            broker.rejects.clear();
+            broker.killers.clear();
+        }
+        self.resume();
+        let staying = self.living().into_iter().filter(|slot| !self.relays[*slot].leaving).count();
+        if staying == 0 {
+            self.start_relay();
+        }
+        self.schedule(Duration::from_secs(1), Next::Trouble(Deed::CalmRound(0)));
+    }
+
+    /// A patient operator: everything dead is sent again, and thrown away when it has died again.
+    fn calm_round(&mut self, round: u32) {
+        if round < 3 || round.is_multiple_of(2) {
+            self.redrive(1.0);
+        } else {
+            self.discard(1.0, true);
+        }
+        self.schedule(Duration::from_secs(1), Next::Trouble(Deed::CalmRound(round + 1)));
+    }
+}
