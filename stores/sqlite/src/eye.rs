@@ -19,14 +19,15 @@ use crate::schema::{self, Standing};
 /// The columns behind a row: whether anything of its key and lane is parked, and whether its id is in the history. Each
 /// is one probe of an index; the details are asked for only when it hits.
 pub(crate) const QUEUED: &str = "SELECT {columns},
-                EXISTS (SELECT 1 FROM {outbox_parked} p INDEXED BY {outbox_parked_line}
-                        WHERE p.order_key = o.order_key AND p.lane = o.lane),
-                EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = o.event_id)
-         FROM {outbox} o WHERE seq = ?1";
+            EXISTS (SELECT 1 FROM {outbox_parked} p INDEXED BY {outbox_parked_line}
+                    WHERE p.order_key = o.order_key AND p.lane = o.lane),
+            ?2 AND EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = o.event_id)
+     FROM {outbox} o WHERE seq = ?1";
 
-pub(crate) const PARKED: &str = "SELECT {columns}, version, attempts, failures, maybe_sent, redriven, first_failed_at, last_failed_at,
-                EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = p.event_id)
-         FROM {outbox_parked} p WHERE seq = ?1 AND destination = ?2";
+pub(crate) const PARKED: &str =
+    "SELECT {columns}, version, attempts, failures, maybe_sent, redriven, first_failed_at, last_failed_at,
+            ?3 AND EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = p.event_id)
+     FROM {outbox_parked} p WHERE seq = ?1 AND destination = ?2";
 
 pub(crate) const SENT: &str =
     "SELECT {sent_columns}, destination FROM {outbox_sent} INDEXED BY {outbox_sent_event}
@@ -80,14 +81,16 @@ impl<'tx> Eye<'tx> {
     /// A row of `outbox` and the bytes of its payload.
     pub(crate) fn queued(&mut self, place: i64) -> Result<(QueuedRow, usize)> {
         let (outbox_id, now) = (&self.standing.outbox_id, self.standing.now);
-        let (stored, is_blocked, is_known) = self.queued.query_row([place], |row| {
-            let stored = Stored::read(row, outbox_id, now)?;
-            Ok((
-                stored,
-                row.get::<_, bool>(BEHIND)?,
-                row.get::<_, bool>(BEHIND + 1)?,
-            ))
-        })?;
+        let (stored, is_blocked, is_known) =
+            self.queued
+                .query_row(params![place, self.known_since.is_some()], |row| {
+                    let stored = Stored::read(row, outbox_id, now)?;
+                    Ok((
+                        stored,
+                        row.get::<_, bool>(BEHIND)?,
+                        row.get::<_, bool>(BEHIND + 1)?,
+                    ))
+                })?;
         let size = stored.size;
         let mut row = self.answer(stored, is_known)?;
         if is_blocked {
@@ -99,23 +102,26 @@ impl<'tx> Eye<'tx> {
     /// A parked row and the bytes of its payload.
     pub(crate) fn parked(&mut self, place: i64, line: &Line) -> Result<Option<(ParkedRow, usize)>> {
         let (outbox_id, now) = (&self.standing.outbox_id, self.standing.now);
-        let found = self.parked.query_row(params![place, line.destination], |row| {
-            let ago = |index: usize| -> rusqlite::Result<Option<Duration>> {
-                let at: Option<i64> = row.get(index)?;
-                Ok(at.map(|at| clock::until(at, now)))
-            };
-            let parked = Standings {
-                version: row.get(BEHIND)?,
-                attempts: row.get(BEHIND + 1)?,
-                failures: row.get(BEHIND + 2)?,
-                maybe_sent: row.get(BEHIND + 3)?,
-                redriven: row.get(BEHIND + 4)?,
-                failing_for: ago(BEHIND + 5)?,
-                failed_ago: ago(BEHIND + 6)?,
-                is_known: row.get(BEHIND + 7)?,
-            };
-            Ok((Stored::read(row, outbox_id, now)?, parked))
-        });
+        let found = self.parked.query_row(
+            params![place, line.destination, self.known_since.is_some()],
+            |row| {
+                let ago = |index: usize| -> rusqlite::Result<Option<Duration>> {
+                    let at: Option<i64> = row.get(index)?;
+                    Ok(at.map(|at| clock::until(at, now)))
+                };
+                let parked = Standings {
+                    version: row.get(BEHIND)?,
+                    attempts: row.get(BEHIND + 1)?,
+                    failures: row.get(BEHIND + 2)?,
+                    maybe_sent: row.get(BEHIND + 3)?,
+                    redriven: row.get(BEHIND + 4)?,
+                    failing_for: ago(BEHIND + 5)?,
+                    failed_ago: ago(BEHIND + 6)?,
+                    is_known: row.get(BEHIND + 7)?,
+                };
+                Ok((Stored::read(row, outbox_id, now)?, parked))
+            },
+        );
         let Some((stored, parked)) = found.optional()? else {
             return Ok(None);
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{Blocked, Console, Filter, ParkedRange, Range, Read, Shard, Status, Store};
+use postrider_core::{Blocked, Console, Filter, ParkedRange, Range, Read, Seq, Status, Store};
 use rusqlite::Connection;
 
 use crate::common::{Db, everything};
@@ -50,14 +50,20 @@ async fn fastest(db: &Db, read: impl Fn() -> Read) -> (Duration, postrider_core:
     best.expect("at least one read")
 }
 
-const FAST: Duration = Duration::from_millis(20);
+/// Whether a read costs about as much as one of an outbox where next to nothing is parked. Only a ratio means anything on
+/// a busy machine; a walk over 100,000 rows is far outside of it.
+fn about_as_fast(took: Duration, small: Duration) -> bool {
+    took < small * 8 + Duration::from_millis(3)
+}
 
 #[tokio::test]
 async fn a_key_with_a_hundred_thousand_followers_costs_as_much_as_one() {
     let db = Db::new().await;
     let connection = db.connect();
-    park(&connection, 100_000, "'hot'", "'d'", "0", "0");
+    park(&connection, 1, "'hot'", "'d'", "0", "0");
     park(&connection, 3, "'cold' || i", "'d'", "0", "0");
+    let (small, _) = fastest(&db, everything).await;
+    park(&connection, 100_000, "'hot'", "'d'", "0", "0");
     connection
         .execute(
             "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, event_key) VALUES ('T', 'A', '1', 'hot')",
@@ -67,43 +73,45 @@ async fn a_key_with_a_hundred_thousand_followers_costs_as_much_as_one() {
     let (took, page) = fastest(&db, everything).await;
     assert_eq!(page.parked.len(), 4, "one head a key");
     assert_eq!(page.queued[0].blocked, Blocked::At(vec!["d".into()]));
-    assert!(took < FAST, "{took:?}");
+    assert!(about_as_fast(took, small), "{took:?}, {small:?}");
 }
 
 #[tokio::test]
 async fn dead_keys_and_closed_destinations_are_not_walked() {
     let db = Db::new().await;
     let connection = db.connect();
-    park(&connection, 50_000, "'dead' || i", "'d'", "1", "0");
-    park(&connection, 50_000, "'down' || i", "'closed'", "0", "0");
-    park(&connection, 1, "'live'", "'e'", "0", "0");
-    let (took, page) = fastest(&db, || Read {
+    let read = || Read {
         parked: ParkedRange {
             not_for: vec!["closed".into()],
             ..everything().parked
         },
         ..everything()
-    })
-    .await;
+    };
+    park(&connection, 1, "'live'", "'e'", "0", "0");
+    let (small, _) = fastest(&db, read).await;
+    park(&connection, 50_000, "'dead' || i", "'d'", "1", "0");
+    park(&connection, 50_000, "'down' || i", "'closed'", "0", "0");
+    let (took, page) = fastest(&db, read).await;
     assert_eq!(page.parked.len(), 1);
     assert_eq!(page.next_due_in, None);
-    assert!(took < FAST, "{took:?}");
+    assert!(about_as_fast(took, small), "{took:?}, {small:?}");
 }
 
 #[tokio::test]
 async fn a_walk_over_many_waiting_keys_is_bounded_and_goes_on() {
     let db = Db::new().await;
     let connection = db.connect();
+    park(&connection, 2_500, "'later' || i", "'d'", "0", "9000000000000000");
+    let (one_round, _) = fastest(&db, everything).await;
     park(
         &connection,
         20_000,
-        "'later' || i",
+        "'much later' || i",
         "'d'",
         "0",
         "9000000000000000",
     );
     park(&connection, 1, "'now'", "'z'", "0", "0");
-    let began = Instant::now();
     let mut reads = 0;
     loop {
         let page = db.store.read(everything()).await.expect("a page");
@@ -113,52 +121,53 @@ async fn a_walk_over_many_waiting_keys_is_bounded_and_goes_on() {
         }
         let again = page.next_due_in.expect("there is more to look at");
         assert!(again <= Duration::from_millis(20), "{again:?}");
-        assert!(
-            reads < 20 && began.elapsed() < Duration::from_secs(20),
-            "the walk comes around"
-        );
+        assert!(reads < 20, "the walk comes around");
     }
     assert!(reads > 1, "one read does not walk over everything");
     let (took, _) = fastest(&db, everything).await;
-    assert!(took < 4 * FAST, "{took:?}");
+    assert!(about_as_fast(took, one_round), "{took:?}, {one_round:?}");
 }
 
 #[tokio::test]
-async fn rows_in_memory_do_not_slow_a_read_down() {
+async fn rows_in_memory_are_passed_over() {
     let db = Db::new().await;
     fill(&db.connect(), 20_000);
-    let held: Vec<_> = (1..=19_990).map(postrider_core::Seq).collect();
-    let (took, page) = fastest(&db, || Read {
+    let read = Read {
         ranges: vec![Range {
-            skip: held.clone(),
+            skip: (1..=19_990).map(Seq).collect(),
             limit: 100,
             ..everything().ranges[1].clone()
         }],
-        parked: ParkedRange::default(),
         max_bytes: usize::MAX,
-        skip_dead: vec![],
-    })
-    .await;
+        ..Read::default()
+    };
+    let page = db.store.read(read).await.expect("a page");
     assert_eq!(page.queued.len(), 10);
-    assert_eq!(page.queued[0].shard, Shard(0));
-    assert!(took < FAST, "{took:?}");
+    assert_eq!(page.queued[0].seq, Seq(19_991));
+    assert_eq!(page.read_to, [Seq::MAX]);
 }
 
 #[tokio::test]
 async fn a_lookup_by_id_does_not_walk_the_history() {
     let db = Db::new().await;
     fill(&db.connect(), 50_000);
-    let filter = Filter {
+    let look = async |filter: Filter| {
+        let began = Instant::now();
+        let listing = db.store.list(filter, 10, None).await.expect("a listing");
+        assert_eq!(listing.events.len(), 1);
+        assert_eq!(listing.events[0].status(), Status::Published);
+        began.elapsed()
+    };
+    let by_id = Filter {
         event_id: Some("s49999".into()),
         ..Filter::default()
     };
-    let began = Instant::now();
-    let listing = db.store.list(filter, 10, None).await.expect("a listing");
-    assert_eq!(listing.events.len(), 1);
-    assert_eq!(listing.events[0].status(), Status::Published);
-    assert!(
-        began.elapsed() < Duration::from_millis(100),
-        "{:?}",
-        began.elapsed()
-    );
+    let by_key = Filter {
+        key: Some("A/49999".to_owned()),
+        status: vec![Status::Published],
+        ..Filter::default()
+    };
+    // The second has no index and walks.
+    let (probe, walk) = (look(by_id).await, look(by_key).await);
+    assert!(probe < walk, "{probe:?}, {walk:?}");
 }
