@@ -103,7 +103,7 @@ impl Place {
     }
 
     pub fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Ran {
-        let mut command = self.command(BINARY);
+        let mut command = self.binary();
         command.args(args).envs(variables.iter().copied());
         ran(command.output().unwrap())
     }
@@ -111,7 +111,7 @@ impl Place {
     /// With something on standard input.
     pub fn pipe(&self, args: &[&str], input: &str) -> Ran {
         use std::io::Write;
-        let mut command = self.command(BINARY);
+        let mut command = self.binary();
         let mut child = command
             .args(args)
             .stdin(Stdio::piped())
@@ -144,6 +144,13 @@ impl Place {
             "--payload",
             payload,
         ])
+    }
+
+    /// The binary; one that hangs is ended, so that a test fails instead of hanging with it.
+    fn binary(&self) -> Command {
+        let mut command = self.command("timeout");
+        command.args(["--kill-after=5", "60", BINARY]);
+        command
     }
 
     fn command(&self, program: &str) -> Command {
