@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use tempfile::TempDir;
+
 /// How often a process is looked at while it is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -104,6 +106,13 @@ impl Drop for Process {
         // Nothing is to be done about a failure here; the test has its result.
         let _ = self.kill();
     }
+}
+
+/// A folder for one test, removed with everything in it when dropped. The name shows whose it is if a crash leaves it.
+pub fn scratch(name: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(&format!("postrider-{name}-"))
+        .tempdir()
 }
 
 /// The most memory that a process has had (`VmHWM`), in MiB, rounded up.

@@ -168,7 +168,7 @@ fn an_event_missing_at_one_of_two_destinations_is_lost() {
 
 #[test]
 fn files_are_read_back_and_a_torn_last_line_is_forgiven() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::process::scratch("ledger").unwrap();
     let mut file = JsonLines::create(&folder.path().join("committed.jsonl")).unwrap();
     committed().iter().for_each(|event| file.write(event).unwrap());
     file.flush().unwrap();

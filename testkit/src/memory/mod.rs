@@ -1,6 +1,7 @@
 //! A [`Model`] behind a lock and a real clock: a store for suites, examples and users' own tests.
 
 mod console;
+mod records;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

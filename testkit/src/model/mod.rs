@@ -4,6 +4,7 @@
 //! simulator can put many relays on one [`Model`] and replay any run from its seed. Every call takes the database's
 //! `now`. Where the trait's documentation leaves a choice open, the comment at that place says which one was taken.
 
+mod answer;
 mod lease;
 mod operate;
 mod read;

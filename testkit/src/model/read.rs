@@ -1,15 +1,12 @@
-//! Reading: queued rows above the floors and parked rows that are due, in one snapshot.
+//! Reading: which queued rows lie above the floors and which parked rows are due, in one snapshot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::time::Duration;
 
-use postrider_core::{
-    Blocked, DestinationName, Lane, OrderKey, Page, ParkedRange, ParkedRow, QueuedRow, Range, Read,
-    SentBefore, Seq, Shard,
-};
+use postrider_core::{DestinationName, Lane, OrderKey, Page, ParkedRange, Range, Read, Seq, Shard};
 
-use super::{Line, Model, Parked, Row, rows};
+use super::{Line, Model, Parked, Row};
 
 impl Model {
     /// Reads in one snapshot; see `Store::read`.
@@ -166,97 +163,6 @@ impl Model {
         }
     }
 
-    fn queued_answer(&self, now: Duration, row: &Row, skip_dead: &[DestinationName]) -> QueuedRow {
-        QueuedRow {
-            seq: row.seq,
-            shard: row.shard,
-            lane: row.lane,
-            key: row.key.clone(),
-            event_id: row.event_id().clone(),
-            event: match &row.bad {
-                Some(failure) => Err(failure.clone()),
-                None => Ok(row.event.clone()),
-            },
-            due_in: rows::until(now, row.event.available_at),
-            blocked: self.blocked(row, skip_dead),
-            sent_before: self.sent_before(now, row),
-            replay: row.replay.clone(),
-        }
-    }
-
-    /// What a read says of the event in a parked row, whether it is due or not.
-    pub fn parked_row_answer(&self, now: Duration, parked: &Parked) -> QueuedRow {
-        let mut row = self.queued_answer(now, &parked.row, &[]);
-        row.blocked = Blocked::Nowhere;
-        row
-    }
-
-    fn parked_answer(&self, now: Duration, parked: &Parked) -> ParkedRow {
-        let mut row = self.queued_answer(now, &parked.row, &[]);
-        row.blocked = Blocked::Nowhere;
-        ParkedRow {
-            row,
-            destination: parked.destination.clone(),
-            version: parked.version,
-            attempts: parked.attempts,
-            failures: parked.failures,
-            failed_ago: parked.failed.map(|(_, last)| now.saturating_sub(last)),
-            failing_for: parked.failed.map(|(first, _)| now.saturating_sub(first)),
-            maybe_sent: parked.maybe_sent,
-            redriven: parked.redriven,
-        }
-    }
-
-    fn blocked(&self, row: &Row, skip_dead: &[DestinationName]) -> Blocked {
-        let Some(line) = self.line_of(row) else {
-            return Blocked::Nowhere;
-        };
-        if line.contains_key(&None) {
-            return Blocked::Everywhere;
-        }
-        let at: Vec<DestinationName> = line
-            .iter()
-            .filter(|(destination, seqs)| {
-                seqs.iter()
-                    .map(|seq| &self.parked[&(*seq, (*destination).clone())])
-                    .any(|parked| !passed_over(parked, skip_dead))
-            })
-            .filter_map(|(destination, _)| destination.clone())
-            .collect();
-        if at.is_empty() {
-            Blocked::Nowhere
-        } else {
-            Blocked::At(at)
-        }
-    }
-
-    /// One entry a destination, even if the id was published there several times: the same content once is enough.
-    fn sent_before(&self, now: Duration, row: &Row) -> Vec<SentBefore> {
-        let Some(window) = self.options.dedup_window else {
-            return Vec::new();
-        };
-        let known = self.history_by_id.get(row.event_id());
-        if row.replay.is_some() {
-            return Vec::new();
-        }
-        let mut before: BTreeMap<&DestinationName, bool> = BTreeMap::new();
-        for record in known.into_iter().flatten().map(|n| &self.history[n]) {
-            if let Some(destination) = &record.destination
-                && record.is_sent()
-                && now.saturating_sub(record.at) < window
-            {
-                *before.entry(destination).or_default() |= record.same_content(&row.event);
-            }
-        }
-        before
-            .into_iter()
-            .map(|(destination, same_content)| SentBefore {
-                destination: destination.clone(),
-                same_content,
-            })
-            .collect()
-    }
-
     pub(super) fn line_of(&self, row: &Row) -> Option<&Line> {
         self.lines.get(&(row.shard, row.key.clone(), row.lane))
     }
@@ -271,7 +177,7 @@ impl Model {
 }
 
 /// Whether a row does not hold its line: it is dead, and its destination lets the others pass.
-fn passed_over(parked: &Parked, skip_dead: &[DestinationName]) -> bool {
+pub(super) fn passed_over(parked: &Parked, skip_dead: &[DestinationName]) -> bool {
     parked.dead
         && parked
             .destination

@@ -1,0 +1,109 @@
+//! Events as operators see them: one record with everything that is known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postrider_core::{DestinationName, EventRecord, RecordedRoute, Seq, Status, Timestamp};
+
+use crate::model::{Fate, Model, Parked, Record, Row};
+
+/// One record a row of `outbox`, whatever became of it since. A discarded part is not shown: no status word says it.
+pub(super) fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord> {
+    let mut records = BTreeMap::new();
+    for row in model.queued() {
+        enter(&mut records, row, route(None, Status::Pending));
+    }
+    for parked in model.parked() {
+        enter(&mut records, &parked.row, parked_route(model, now, parked));
+    }
+    for record in model.history() {
+        if let Some(route) = sent_route(record) {
+            enter(&mut records, &record.row, route);
+        }
+    }
+    for record in records.values_mut() {
+        record.routes.sort_by_key(|route| badness(route.status));
+    }
+    records
+}
+
+fn enter(records: &mut BTreeMap<Seq, EventRecord>, row: &Row, route: RecordedRoute) {
+    let record = records.entry(row.seq).or_insert_with(|| EventRecord {
+        seq: row.seq,
+        event: match &row.bad {
+            Some(failure) => Err(failure.text.to_string()),
+            None => Ok((*row.event).clone()),
+        },
+        event_id: row.event_id().clone(),
+        event_type: row.event.event_type.clone(),
+        key: shown_key(row),
+        created_at: row.event.created_at.unwrap_or(time(row.inserted)),
+        routes: Vec::new(),
+    });
+    record.routes.push(route);
+}
+
+/// The key as the producer gave it, or `type/id` of the aggregate.
+fn shown_key(row: &Row) -> String {
+    match &row.event.key {
+        Some(key) => key.clone(),
+        None => format!("{}/{}", row.event.aggregate_type, row.event.aggregate_id),
+    }
+}
+
+fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute {
+    RecordedRoute {
+        destination,
+        status,
+        attempts: 0,
+        failures: 0,
+        error_kind: None,
+        error: None,
+        failed: None,
+        next_attempt_at: None,
+        published_at: None,
+        receipt: None,
+    }
+}
+
+pub(super) fn parked_route(model: &Model, now: Duration, parked: &Parked) -> RecordedRoute {
+    RecordedRoute {
+        attempts: parked.attempts,
+        failures: parked.failures,
+        error_kind: parked
+            .failure
+            .as_ref()
+            .map(|failure| failure.kind.as_str().to_owned()),
+        error: parked.failure.as_ref().map(|failure| failure.text.to_string()),
+        failed: parked.failed.map(|(first, last)| (time(first), time(last))),
+        next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
+        ..route(parked.destination.clone(), model.status_of(now, parked))
+    }
+}
+
+fn sent_route(record: &Record) -> Option<RecordedRoute> {
+    let Fate::Sent(receipt) = &record.fate else {
+        return None;
+    };
+    Some(RecordedRoute {
+        published_at: Some(time(record.at)),
+        receipt: receipt.0.as_deref().map(str::to_owned),
+        ..route(record.destination.clone(), Status::Published)
+    })
+}
+
+pub(super) fn time(at: Duration) -> Timestamp {
+    Timestamp(i64::try_from(at.as_micros()).unwrap_or(i64::MAX))
+}
+
+fn badness(status: Status) -> u8 {
+    match status {
+        Status::DeadLetter => 0,
+        Status::Retrying => 1,
+        Status::Held => 2,
+        Status::Waiting => 3,
+        Status::Scheduled => 4,
+        Status::Pending => 5,
+        Status::Published => 6,
+    }
+}
