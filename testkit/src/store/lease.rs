@@ -2,7 +2,7 @@
 
 use postrider_core::{Heartbeat, Token};
 
-use super::bench::{Bench, LONG, WINDOW};
+use super::bench::{Bench, LONG};
 
 pub(super) async fn one_relay_owns_every_shard(bench: Bench) {
     let relay = bench.relay("one").await;
@@ -161,7 +161,6 @@ pub(super) async fn a_restarted_relay_is_somebody_else(bench: Bench) {
         [],
         "a new run waits for the lease of the old one to end"
     );
-    assert_eq!(after.heartbeat().window, WINDOW);
 }
 
 fn sorted(mut leases: Vec<postrider_core::Lease>) -> Vec<postrider_core::Lease> {
