@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use postrider_sqlite::Inbox;
+use postrider_testkit::ledger::{Arrived, JsonLines};
 use rusqlite::{Connection, TransactionBehavior};
 use serde::Deserialize;
 
-use super::account::Arrived;
 use super::producer::stop_at_end_of_input;
 use super::shop::{now_us, number};
 use crate::failure::{Doing, Result};
@@ -68,23 +68,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// How many effects there are, and how many of them are beyond the first of their event.
-pub(super) fn effects(directory: &Path) -> Result<(u64, u64)> {
+/// The consumer's own database.
+pub(super) fn database(directory: &Path) -> Result<Connection> {
     let connection = Connection::open(directory.join("consumer.db"))?;
     connection.busy_timeout(Duration::from_secs(10))?;
-    let all = number(&connection, "SELECT count(*) FROM effects")?;
-    let distinct = number(&connection, "SELECT count(DISTINCT id) FROM effects")?;
-    Ok((all, all - distinct))
+    Ok(connection)
 }
 
 /// How many effects there are; fast enough to be asked often.
 pub(super) fn effect_count(directory: &Path) -> Result<u64> {
-    let path = directory.join("consumer.db");
-    if !path.exists() {
+    if !directory.join("consumer.db").exists() {
         return Ok(0);
     }
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
+    let connection = database(directory)?;
     // Nothing is ever deleted, so that the last number is the count.
     Ok(number(&connection, "SELECT coalesce(max(rowid), 0) FROM effects").unwrap_or(0))
 }
@@ -95,22 +91,15 @@ struct Consumer {
     /// What was read of a line that is not complete yet.
     rest: Vec<u8>,
     connection: Connection,
-    arrived: BufWriter<File>,
+    arrived: JsonLines,
     latency: BufWriter<File>,
 }
 
 impl Consumer {
     fn open(args: &Args) -> Result<Self> {
-        let append = |name: &str| {
-            let path = args.directory.join(name);
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .map(BufWriter::new)
-        };
-        let connection = Connection::open(args.directory.join("consumer.db"))?;
-        connection.busy_timeout(Duration::from_secs(10))?;
+        let latency = args.directory.join("latency.tsv");
+        let latency = OpenOptions::new().create(true).append(true).open(latency)?;
+        let connection = database(&args.directory)?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; CREATE TABLE IF NOT EXISTS effects (id TEXT NOT NULL) STRICT;",
         )?;
@@ -120,8 +109,8 @@ impl Consumer {
             file: None,
             rest: Vec::new(),
             connection,
-            arrived: append("arrived.jsonl")?,
-            latency: append("latency.tsv")?,
+            arrived: JsonLines::append(&args.directory.join("arrived.jsonl"))?,
+            latency: BufWriter::new(latency),
         })
     }
 
@@ -161,13 +150,8 @@ impl Consumer {
         };
         let batch: Vec<Line> = batch.iter().map(parse).collect::<Result<_>>()?;
         for line in &batch {
-            let arrived = Arrived {
-                id: line.event_id.clone(),
-                key: line.key.clone(),
-                destination: "lines".to_owned(),
-            };
-            serde_json::to_writer(&mut self.arrived, &arrived)?;
-            self.arrived.write_all(b"\n")?;
+            let (id, key) = (line.event_id.as_str(), line.key.as_str());
+            self.arrived.write(&Arrived::new(id, key, "lines"))?;
             writeln!(self.latency, "{}\t{seen_us}", line.body.payload.at_us)?;
         }
         self.arrived.flush()?;

@@ -3,9 +3,8 @@
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::account::{Account, write_arrived, write_committed};
+use super::account::{Books, Report, write_arrived};
 use super::outcome::Outcome;
-use super::shop::number;
 use super::stage::Stage;
 use crate::failure::{Doing, Failure, Result};
 
@@ -28,16 +27,15 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         let value = summary[name].as_u64();
         value.ok_or_else(|| Failure::new(format!("the demo's summary has no {name}: {summary}")))
     };
-    let says = Account {
+    let counted = count_again(stage)?;
+    let says = Report {
         committed: count("committed")?,
-        arrived: count("published")?,
         lost: count("lost")?,
         phantom: count("phantom")?,
         reordered: count("reordered")?,
         duplicate_effects: count("duplicate_effects")?,
+        ..counted.clone()
     };
-
-    let counted = count_again(stage)?;
     let committed = counted.committed;
     let mut outcome = Outcome::of(counted.clone());
     outcome.check(output.status.success(), || {
@@ -58,16 +56,17 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn count_again(stage: &Stage) -> Result<Account> {
+fn count_again(stage: &Stage) -> Result<Report> {
     let service = Connection::open(stage.path("demo/service.db"))?;
-    let orders = "SELECT event_id, customer, place FROM orders ORDER BY id";
-    write_committed(&service, orders, stage.directory())?;
     let consumer = Connection::open(stage.path("demo/consumer.db"))?;
-    let arrivals = "SELECT event_id, customer, 'memory' FROM arrival ORDER BY n";
-    write_arrived(&consumer, arrivals, stage.directory())?;
-    let again = "SELECT count(*) - count(DISTINCT event_id) FROM shipment";
-    Ok(Account {
-        duplicate_effects: number(&consumer, again)?,
-        ..Account::of(stage.directory())?
-    })
+    let arrivals = "SELECT event_id, customer FROM arrival ORDER BY n";
+    write_arrived(&consumer, arrivals, "memory", stage.directory())?;
+    let books = Books {
+        service: (
+            &service,
+            "SELECT event_id, customer, place FROM orders ORDER BY id",
+        ),
+        consumer: (&consumer, "SELECT event_id FROM shipment"),
+    };
+    books.settle(stage.directory())
 }

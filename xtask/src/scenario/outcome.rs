@@ -2,21 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::account::Account;
+use super::account::Report;
 use crate::failure::{Failure, Result};
 
 /// What a scenario found: the account of events, figures of its own, and what is not as it should be.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    account: Account,
+    account: Report,
     figures: Vec<(&'static str, Value)>,
     problems: Vec<String>,
 }
 
 impl Outcome {
     /// An outcome that is ok as far as the account goes.
-    pub(super) fn of(account: Account) -> Self {
-        let problems = account.problems();
+    pub(super) fn of(account: Report) -> Self {
+        let problems = match account.is_clean() {
+            true => Vec::new(),
+            false => vec![account.to_string()],
+        };
         Self {
             account,
             problems,
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_figure_out_of_bounds_is_a_problem() {
-        let mut outcome = Outcome::of(Account::default());
+        let mut outcome = Outcome::of(Report::default());
         outcome.bounded("p50_ms", 12.345_67, true, "below 20");
         assert!(outcome.is_ok());
         outcome.bounded("growth", 1.5, false, "at most 1.3");

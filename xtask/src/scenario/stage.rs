@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::account::{Account, write_committed};
+use super::account::{Books, Report};
 use super::consumer;
 use super::process::Process;
 use super::shop;
@@ -194,18 +194,17 @@ impl<'a> Shop<'a> {
     }
 
     /// Compares the business tables with what arrived, and leaves both lists where `--keep` looks for them.
-    pub(super) fn account(&self) -> Result<Account> {
-        let orders = "SELECT id, customer, n FROM orders ORDER BY rowid";
-        write_committed(&self.connection()?, orders, &self.directory)?;
-        let (_, duplicate_effects) = consumer::effects(&self.directory)?;
-        let account = Account::of(&self.directory)?;
+    pub(super) fn account(&self) -> Result<Report> {
+        let (service, consumer) = (self.connection()?, consumer::database(&self.directory)?);
+        let books = Books {
+            service: (&service, "SELECT id, customer, n FROM orders ORDER BY rowid"),
+            consumer: (&consumer, "SELECT id FROM effects"),
+        };
+        let report = books.settle(&self.directory)?;
         for name in ["committed.jsonl", "arrived.jsonl"] {
             fs::copy(self.directory.join(name), self.stage.path(name))?;
         }
-        Ok(Account {
-            duplicate_effects,
-            ..account
-        })
+        Ok(report)
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::trial::Trial;
 use crate::failure::Result;
-use crate::scenario::account::Account;
+use crate::scenario::account::Report;
 use crate::scenario::shop;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ const PARKED: &[(&str, &str, &str, &str)] = &[
     ("no-time", "available_at", "'tomorrow'", "available_at"),
 ];
 
-pub(super) fn play(trial: &mut Trial<'_>) -> Result<Account> {
+pub(super) fn play(trial: &mut Trial<'_>) -> Result<Report> {
     let shop = trial.stage.shop("rows", "")?;
     let mut connection = shop.connection()?;
     let mut orders = 0;
