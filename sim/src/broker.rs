@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{Answer, DestinationName, ErrorKind, Failure, OrderKey, Receipt};
+use postrider_core::{Answer, Class, DestinationName, ErrorKind, Failure, OrderKey, Receipt};
 use postrider_relay::engine::{Call, Fact, Outgoing};
 
 use crate::check::Arrival;
@@ -147,11 +147,12 @@ impl World {
         if self.strikes(Knob::ConfirmDelayed, Fault::ConfirmDelayed) {
             back += self.rng.millis(10, 5_000);
         }
-        let answers = flight
+        let answers: Vec<Answer> = flight
             .answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or_else(|| Answer::failed(ErrorKind::ConnectionLost, "cut")))
+            .iter()
+            .map(|answer| answer.clone().unwrap_or_else(|| Answer::failed(ErrorKind::ConnectionLost, "cut")))
             .collect();
+        self.count_unavailable(&flight, &answers);
         let (slot, life) = (flight.slot, flight.life);
         self.schedule(back, Next::Fact { slot, life, fact: Fact::Published(flight.call, answers) });
     }
@@ -166,10 +167,19 @@ impl World {
             Some(_) => Answer::Failed(Failure::new(ErrorKind::ConnectionLost, "the connection was lost").maybe_sent()),
             None => Answer::Failed(Failure::new(kind, "cannot be reached")),
         };
-        let answers = flight.answers.iter().map(failed).collect();
+        let answers: Vec<Answer> = flight.answers.iter().map(failed).collect();
+        self.count_unavailable(&flight, &answers);
         let back = self.latency();
         let (slot, life) = (flight.slot, flight.life);
         self.schedule(back, Next::Fact { slot, life, fact: Fact::Published(flight.call, answers) });
+    }
+
+    fn count_unavailable(&mut self, flight: &Flight, answers: &[Answer]) {
+        for (outgoing, answer) in flight.batch.iter().zip(answers) {
+            if matches!(answer, Answer::Failed(failure) if failure.kind.policy().class == Class::Unavailable) {
+                self.check.unavailable(&outgoing.event.id, &flight.destination);
+            }
+        }
     }
 
     /// Every connection to a broker ends, or those of one relay.

@@ -34,6 +34,8 @@ pub(crate) struct Check {
     skipped: BTreeSet<Place>,
     redriven: BTreeSet<(EventId, Option<DestinationName>)>,
     rejections: BTreeMap<Place, u32>,
+    unavailable: BTreeMap<Place, u32>,
+    redriven_keys: BTreeSet<String>,
     reconfigured: bool,
     duplicates: u64,
     allowed: u64,
@@ -77,7 +79,12 @@ impl Check {
         *self.rejections.entry((event.into(), destination.clone())).or_default() += 1;
     }
 
-    pub(crate) fn redriven(&mut self, event: &EventId, destination: Option<&DestinationName>) {
+    pub(crate) fn unavailable(&mut self, event: &EventId, destination: &DestinationName) {
+        *self.unavailable.entry((event.clone(), destination.clone())).or_default() += 1;
+    }
+
+    pub(crate) fn redriven(&mut self, event: &EventId, key: &str, destination: Option<&DestinationName>) {
+        self.redriven_keys.insert(key.to_owned());
         self.allowed += 1;
         self.redriven.insert((event.clone(), destination.cloned()));
     }
@@ -127,7 +134,12 @@ impl Check {
             self.duplicates += 1;
             // Another relay took over before the first one could settle; that it had the right to is checked elsewhere.
             self.allowed += u64::from(seen.life != life && !seen.settled);
-            let excused = stray || seen.stray || self.redriven_at(&event, &destination);
+            // What was discarded while a relay had it in hand may go out unrecorded, so a producer's repeat goes out too.
+            let discarded = self.discards.contains(&(event.clone(), Some(destination.clone())));
+            // A redriven row may come to stand before what the last owner had in hand: it is read, and marked, too late.
+            let reordered = seen.life != life && self.redriven_keys.contains(&written.key);
+            let excused =
+                stray || seen.stray || discarded || reordered || self.redriven_at(&event, &destination);
             if let Some(seen) = self.arrivals.get_mut(&place) {
                 seen.life = life;
                 seen.settled = false;
@@ -245,11 +257,9 @@ impl Check {
             self.skipped.insert(place.clone());
         }
         let rejected = self.rejections.get(&place).copied().unwrap_or(0);
-        // An event that is found guilty of ending connections is charged like a rejected one.
-        let guilty = park.failure.as_ref().is_some_and(|failure| {
-            failure.kind.policy().class == postrider_core::Class::Unavailable && failure.kind.as_str() != "unreachable"
-        });
-        if park.attempts > rejected && !guilty && !self.redriven_at(event, destination) {
+        // Three times unavailable, alone and with others passing between, counts as one rejection.
+        let unavailable = self.unavailable.get(&place).copied().unwrap_or(0);
+        if park.attempts > rejected + unavailable / 3 && !self.redriven_at(event, destination) {
             let charged = park.attempts;
             self.violation(format!("charge: {event} has {charged} attempts at {destination}, rejected {rejected} times"));
         }

@@ -143,7 +143,7 @@ impl World {
                 && !read.parked.busy.contains(&place)
                 && read.parked.shards.contains(&parked.row.shard)
                 && !page.parked.iter().any(|row| row.row.seq == place.0 && row.destination == place.1);
-            if parked.redriven && !parked.dead && known {
+            if self.past_heads.contains(&place) && !parked.dead && known {
                 page.parked.push(ParkedRow {
                     row: self.db.model.parked_row_answer(self.now, parked),
                     destination: parked.destination.clone(),

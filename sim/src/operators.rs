@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use postrider_relay::engine::Plant;
+
 use crate::faults::Fault;
 use crate::plan::Knob;
 use crate::world::{Next, World};
@@ -141,12 +143,16 @@ impl World {
     }
 
     fn redrive(&mut self, share: f64) {
+        if self.plant == Some(Plant::RedrivePastHead) {
+            let places = self.db.model.parked().map(|one| (one.row.seq, one.destination.clone())).collect();
+            self.past_heads = places;
+        }
         let (now, mut rng) = (self.now, self.rng.clone());
         let mut chosen = Vec::new();
         self.db.model.redrive(now, |parked| {
             let take = rng.chance(share);
             if take {
-                chosen.push((parked.row.seq, parked.destination.clone(), parked.row.event.id.clone()));
+                chosen.push((parked.row.key.clone(), parked.destination.clone(), parked.row.event.id.clone()));
             }
             take
         });
@@ -155,8 +161,8 @@ impl World {
             self.faults.count(Fault::Redrive);
             self.say(|| format!("operator redrives {chosen:?}"));
         }
-        for (_, destination, event) in chosen {
-            self.check.redriven(&event, destination.as_ref());
+        for (key, destination, event) in chosen {
+            self.check.redriven(&event, key.as_str(), destination.as_ref());
         }
     }
 

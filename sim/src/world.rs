@@ -1,8 +1,9 @@
 //! One run: the clock, the queue of what happens next, and who it happens to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use postrider_core::{DestinationName, Seq};
 use postrider_relay::engine::{Fact, Plant};
 
 use crate::broker::{Broker, Flight};
@@ -89,6 +90,8 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) calm: bool,
     pub(crate) changed: bool,
+    /// Rows that a planted bug sends although another of their key stands before them.
+    pub(crate) past_heads: BTreeSet<(Seq, Option<DestinationName>)>,
     queue: BTreeMap<(Duration, u64), Next>,
     ids: u64,
 }
@@ -108,6 +111,7 @@ impl World {
             trace: Trace::new(trace),
             calm: false,
             changed: false,
+            past_heads: BTreeSet::new(),
             queue: BTreeMap::new(),
             ids: 0,
             now: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError};
 
 use super::note::Note;
-use super::rows::{Item, Origin, State};
+use super::rows::{Item, Line, Origin, State};
 use super::send::{Entry, Flight};
 use super::{Call, Command, Engine, Plant, Time};
 
@@ -257,39 +257,16 @@ impl Engine {
         };
         let queued = item.is_queued();
         let line = item.deliveries[entry.index].line;
-        let (was_marked, parked) = match &item.origin {
-            Origin::Queued => (false, None),
-            Origin::Parked(parked) => (parked.maybe_sent, Some(parked.clone())),
-        };
-        let void = !self
-            .rows
-            .line(line)
-            .is_none_or(|line| line.parking.is_empty() && line.void_to.is_none());
+        let parking = |line: &Line| !line.parking.is_empty() || line.void_to.is_some();
+        let void = self.rows.line(line).is_some_and(parking);
         if let Some(item) = self.rows.item_mut(entry.item) {
             item.deliveries[entry.index].maybe_sent |= maybe_sent;
         }
-        match parked {
-            Some(parked) if maybe_sent && !was_marked => {
-                let park = Park {
-                    destination: parked.destination.clone(),
-                    dead: false,
-                    next_attempt_in: Duration::ZERO,
-                    attempts: parked.attempts,
-                    failures: parked.failures,
-                    maybe_sent: true,
-                    failure: None,
-                };
-                self.rows
-                    .set_state(entry.item, entry.index, State::Park(park), false);
-                self.forget_parked(line);
-            }
-            Some(_) => {
-                self.rows.remove(entry.item, None);
-                self.forget_parked(line);
-            }
-            None => self
-                .rows
-                .set_state(entry.item, entry.index, State::Pending, false),
+        if queued {
+            self.rows.set_state(entry.item, entry.index, State::Pending, false);
+        } else {
+            self.put_back(entry.item);
+            self.forget_parked(line);
         }
         self.free_line(entry, call);
         if queued && void {

@@ -1,8 +1,10 @@
 //! What must hold before a line may hand something over, and what is done about lines that may not for long.
 
-use postrider_core::DestinationId;
+use std::time::Duration;
 
-use super::rows::{LineId, Origin};
+use postrider_core::{DestinationId, Park};
+
+use super::rows::{ItemId, LineId, Origin, State};
 use super::{Engine, Time};
 
 impl Engine {
@@ -32,7 +34,7 @@ impl Engine {
         };
         for item in self.rows.waiting_parked(id) {
             if self.rows.item(item).is_some_and(|item| item.seq > first) {
-                self.rows.remove(item, None);
+                self.put_back(item);
             }
         }
     }
@@ -58,13 +60,28 @@ impl Engine {
     /// The parked rows that wait in a line are forgotten: they stay in the table and are read again when they are due.
     pub(super) fn forget_parked(&mut self, line: LineId) {
         for id in self.rows.waiting_parked(line) {
-            let parked = self
-                .rows
-                .item(id)
-                .is_some_and(|item| matches!(item.origin, Origin::Parked(_)));
-            if parked {
-                self.rows.remove(id, None);
-            }
+            self.put_back(id);
         }
+    }
+
+    /// A parked row goes back to its table. That it may have been sent is written there first, or it would be forgotten
+    /// with the row.
+    pub(super) fn put_back(&mut self, id: ItemId) {
+        let Some(item) = self.rows.item(id) else { return };
+        let Origin::Parked(parked) = &item.origin else { return };
+        if !item.deliveries.first().is_some_and(|one| one.maybe_sent) || parked.maybe_sent {
+            self.rows.remove(id, None);
+            return;
+        }
+        let park = Park {
+            destination: parked.destination.clone(),
+            dead: false,
+            next_attempt_in: Duration::ZERO,
+            attempts: parked.attempts,
+            failures: parked.failures,
+            maybe_sent: true,
+            failure: None,
+        };
+        self.rows.set_state(id, 0, State::Park(park), false);
     }
 }

@@ -165,12 +165,10 @@ impl Engine {
                 return;
             }
         };
-        let counted_from = if self.planted(Plant::ClientClock) {
-            now
-        } else {
-            beat.sent
-        };
-        self.leases.valid_until = Some(counted_from + self.settings.lease);
+        self.leases.valid_until = Some(beat.sent + self.settings.lease);
+        if self.planted(Plant::ClientClock) {
+            self.leases.valid_until = Some(now + self.settings.lease * 3 / 2);
+        }
         self.leases.expired = false;
         self.leases.share = Some(usize::from(standing.share));
         self.leases.next_beat = beat.sent + self.settings.lease / 3;
@@ -255,7 +253,8 @@ impl Engine {
                 suspect: lease.suspect,
                 trying: None,
                 maybe_sent: [maybe; 3],
-                maybe_sent_parked: maybe,
+                // Parked rows are not read in the order in which they were in hand: all that are due count as unsure.
+                maybe_sent_parked: if maybe > 0 { u32::MAX } else { 0 },
             },
         );
         if !self.planted(Plant::FloorPastForgotten) {

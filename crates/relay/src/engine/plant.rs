@@ -35,7 +35,7 @@ plants! {
     ReadBehindLastRow = "read-behind-last-row", "Reads start behind the last row seen, not behind the horizon.";
     ChargedInOutage = "charged-in-outage", "An unavailable destination charges an attempt and parks the event.";
     LostAnswerNotSent = "lost-answer-not-sent", "A lost answer is read as not sent: the repeat is not marked.";
-    ClientClock = "client-clock", "A lease is counted from when its answer arrives, by the relay's own clock.";
+    ClientClock = "client-clock", "A lease is counted from when its answer arrives, by the relay's own clock, which runs slow.";
     FlagsTrusted = "flags-trusted", "What a read said of a key is trusted although a row of it was parked meanwhile.";
     SettledForgotten = "settled-forgotten", "Rows are forgotten when their settle is sent, not when it is answered.";
     FloorPastForgotten = "floor-past-forgotten", "Floors survive the loss of a lease, past rows that were forgotten with it.";

@@ -111,7 +111,8 @@ impl Item {
 
     /// Still owed to a destination that may have it.
     pub(super) fn is_unsure(&self) -> bool {
-        self.deliveries.iter().any(|one| one.maybe_sent && matches!(one.state, State::Pending))
+        let owed = |one: &Delivery| matches!(one.state, State::Pending | State::Park(_));
+        self.deliveries.iter().any(|one| one.maybe_sent && owed(one))
     }
 
     /// Decided, and to be parked for at least one destination or for none.

@@ -51,6 +51,10 @@ impl Engine {
         let mut parks = Vec::new();
         for id in items {
             let Some(item) = self.rows.item(*id) else { continue };
+            if !item.is_queued() && !item.is_decided() {
+                self.put_back(*id);
+                continue;
+            }
             if !item.is_queued() || item.settling || !(item.is_half_sent() || item.is_unsure() || item.parks()) {
                 continue;
             }
