@@ -50,14 +50,27 @@ impl Flight {
     ) -> Self {
         let answers = vec![None; batch.len()];
         let failed = BTreeSet::new();
-        Self { slot, life, call, destination, broker, batch, answers, failed, abandoned: false, dropped: false }
+        Self {
+            slot,
+            life,
+            call,
+            destination,
+            broker,
+            batch,
+            answers,
+            failed,
+            abandoned: false,
+            dropped: false,
+        }
     }
 }
 
 impl World {
     /// One message of a call reaches its broker, or the answers go back.
     pub(crate) fn arrive(&mut self, id: u64, index: usize) {
-        let Some(flight) = self.flights.get(&id) else { return };
+        let Some(flight) = self.flights.get(&id) else {
+            return;
+        };
         let relay = &self.relays[flight.slot];
         if let Some(thaw) = relay.frozen_until.filter(|_| relay.life == flight.life) {
             // What a frozen process had not pushed out yet leaves when it wakes.
@@ -86,7 +99,12 @@ impl World {
     /// What the broker says to one message.
     fn receive(&mut self, id: u64, index: usize) -> Answer {
         let flight = &self.flights[&id];
-        let (outgoing, broker, slot, life) = (flight.batch[index].clone(), flight.broker, flight.slot, flight.life);
+        let (outgoing, broker, slot, life) = (
+            flight.batch[index].clone(),
+            flight.broker,
+            flight.slot,
+            flight.life,
+        );
         let event = outgoing.event.id.to_string();
         let address = outgoing.address.get("queue").unwrap_or_default().to_owned();
         if self.plan.ordered[broker] && flight.failed.contains(&outgoing.order_key) {
@@ -100,13 +118,19 @@ impl World {
         if !self.calm && self.brokers[broker].killers.contains(&event) {
             self.faults.count(Fault::ConnectionKiller);
             self.cut(life, broker);
-            return Answer::Failed(Failure::new(ErrorKind::ConnectionLost, "the channel was closed").maybe_sent());
+            return Answer::Failed(
+                Failure::new(ErrorKind::ConnectionLost, "the channel was closed").maybe_sent(),
+            );
         }
         if self.brokers[broker].unbound.contains(&address) {
             self.faults.count(Fault::Misaddressed);
             return Answer::failed(ErrorKind::AddressNotFound, "no queue is bound");
         }
-        if let Some(left) = self.brokers[broker].rejects.get_mut(&event).filter(|left| **left > 0) {
+        if let Some(left) = self.brokers[broker]
+            .rejects
+            .get_mut(&event)
+            .filter(|left| **left > 0)
+        {
             *left -= 1;
             self.faults.count(Fault::Rejected);
             let destination = self.flights[&id].destination.clone();
@@ -134,15 +158,24 @@ impl World {
         let event = outgoing.event.id.clone();
         let destination = flight.destination.clone();
         let stray = flight.abandoned || !self.owns(flight.slot, outgoing.shard);
-        let arrival = Arrival { event, destination, life: flight.life, marked: outgoing.maybe_sent, stray };
+        let arrival = Arrival {
+            event,
+            destination,
+            life: flight.life,
+            marked: outgoing.maybe_sent,
+            stray,
+        };
         self.say(|| format!("arrives {arrival:?}"));
         let changed = self.changed;
-        self.check.arrived(self.now, &self.db.model, &self.writers, arrival, changed);
+        self.check
+            .arrived(self.now, &self.db.model, &self.writers, arrival, changed);
     }
 
     /// The answers to a call go back.
     fn answer(&mut self, id: u64) {
-        let Some(flight) = self.flights.remove(&id) else { return };
+        let Some(flight) = self.flights.remove(&id) else {
+            return;
+        };
         let mut back = self.latency();
         if self.strikes(Knob::ConfirmDelayed, Fault::ConfirmDelayed) {
             back += self.rng.millis(10, 5_000);
@@ -150,33 +183,62 @@ impl World {
         let answers: Vec<Answer> = flight
             .answers
             .iter()
-            .map(|answer| answer.clone().unwrap_or_else(|| Answer::failed(ErrorKind::ConnectionLost, "cut")))
+            .map(|answer| {
+                answer
+                    .clone()
+                    .unwrap_or_else(|| Answer::failed(ErrorKind::ConnectionLost, "cut"))
+            })
             .collect();
         self.count_unavailable(&flight, &answers);
         let (slot, life) = (flight.slot, flight.life);
-        self.schedule(back, Next::Fact { slot, life, fact: Fact::Published(flight.call, answers) });
+        self.schedule(
+            back,
+            Next::Fact {
+                slot,
+                life,
+                fact: Fact::Published(flight.call, answers),
+            },
+        );
     }
 
     /// A call fails as a whole. What had arrived is reported as lost too: the confirms went with the connection.
     fn lose(&mut self, id: u64, kind: ErrorKind) {
-        let Some(flight) = self.flights.remove(&id) else { return };
-        let arrived = flight.answers.iter().filter(|one| matches!(one, Some(Answer::Confirmed(_)))).count();
+        let Some(flight) = self.flights.remove(&id) else {
+            return;
+        };
+        let arrived = flight
+            .answers
+            .iter()
+            .filter(|one| matches!(one, Some(Answer::Confirmed(_))))
+            .count();
         self.check.allow_repeats(arrived as u64);
         let failed = |answer: &Option<Answer>| match answer {
-            Some(Answer::Failed(failure)) if failure.kind != ErrorKind::Behind => Answer::Failed(failure.clone()),
-            Some(_) => Answer::Failed(Failure::new(ErrorKind::ConnectionLost, "the connection was lost").maybe_sent()),
+            Some(Answer::Failed(failure)) if failure.kind != ErrorKind::Behind => {
+                Answer::Failed(failure.clone())
+            }
+            Some(_) => Answer::Failed(
+                Failure::new(ErrorKind::ConnectionLost, "the connection was lost").maybe_sent(),
+            ),
             None => Answer::Failed(Failure::new(kind, "cannot be reached")),
         };
         let answers: Vec<Answer> = flight.answers.iter().map(failed).collect();
         self.count_unavailable(&flight, &answers);
         let back = self.latency();
         let (slot, life) = (flight.slot, flight.life);
-        self.schedule(back, Next::Fact { slot, life, fact: Fact::Published(flight.call, answers) });
+        self.schedule(
+            back,
+            Next::Fact {
+                slot,
+                life,
+                fact: Fact::Published(flight.call, answers),
+            },
+        );
     }
 
     fn count_unavailable(&mut self, flight: &Flight, answers: &[Answer]) {
         for (outgoing, answer) in flight.batch.iter().zip(answers) {
-            if matches!(answer, Answer::Failed(failure) if failure.kind.policy().class == Class::Unavailable) {
+            if matches!(answer, Answer::Failed(failure) if failure.kind.policy().class == Class::Unavailable)
+            {
                 self.check.unavailable(&outgoing.event.id, &flight.destination);
             }
         }

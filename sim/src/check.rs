@@ -76,11 +76,17 @@ impl Check {
     }
 
     pub(crate) fn rejected(&mut self, event: &str, destination: &DestinationName) {
-        *self.rejections.entry((event.into(), destination.clone())).or_default() += 1;
+        *self
+            .rejections
+            .entry((event.into(), destination.clone()))
+            .or_default() += 1;
     }
 
     pub(crate) fn unavailable(&mut self, event: &EventId, destination: &DestinationName) {
-        *self.unavailable.entry((event.clone(), destination.clone())).or_default() += 1;
+        *self
+            .unavailable
+            .entry((event.clone(), destination.clone()))
+            .or_default() += 1;
     }
 
     pub(crate) fn redriven(&mut self, event: &EventId, key: &str, destination: Option<&DestinationName>) {
@@ -100,7 +106,8 @@ impl Check {
 
     pub(crate) fn discarded(&mut self, parked: Parked) {
         let destination = parked.destination.clone();
-        self.discards.insert((parked.row.event.id.clone(), destination.clone()));
+        self.discards
+            .insert((parked.row.event.id.clone(), destination.clone()));
         self.discarded.insert((parked.row.seq, destination), parked);
     }
 
@@ -110,7 +117,10 @@ impl Check {
 
     /// What a relay published that is not settled yet: it will be sent again when the relay forgets it.
     pub(crate) fn arrived_unsettled(&self, life: u64) -> u64 {
-        self.arrivals.values().filter(|seen| seen.life == life && !seen.settled).count() as u64
+        self.arrivals
+            .values()
+            .filter(|seen| seen.life == life && !seen.settled)
+            .count() as u64
     }
 
     /// A message arrives.
@@ -122,20 +132,30 @@ impl Check {
         arrival: Arrival,
         changed: bool,
     ) {
-        let Arrival { event, destination, life, marked, stray } = arrival;
+        let Arrival {
+            event,
+            destination,
+            life,
+            marked,
+            stray,
+        } = arrival;
         let place = (event.clone(), destination.clone());
         let Some(written) = writers.events.get(&event) else {
             return self.violation(format!("P: {event} arrived and was never written"));
         };
         if written.committed.is_none_or(|at| at > now) {
-            return self.violation(format!("P: {event} arrived at {destination} and was not committed"));
+            return self.violation(format!(
+                "P: {event} arrived at {destination} and was not committed"
+            ));
         }
         if let Some(seen) = self.arrivals.get(&place) {
             self.duplicates += 1;
             // Another relay took over before the first one could settle; that it had the right to is checked elsewhere.
             self.allowed += u64::from(seen.life != life && !seen.settled);
             // What was discarded while a relay had it in hand may go out unrecorded, so a producer's repeat goes out too.
-            let discarded = self.discards.contains(&(event.clone(), Some(destination.clone())));
+            let discarded = self
+                .discards
+                .contains(&(event.clone(), Some(destination.clone())));
             // A redriven row may come to stand before what the last owner had in hand: it is read, and marked, too late.
             let reordered = seen.life != life && self.redriven_keys.contains(&written.key);
             let excused =
@@ -146,18 +166,28 @@ impl Check {
                 seen.stray |= stray;
             }
             if !marked && !excused {
-                self.violation(format!("marks: {event} arrived at {destination} again and does not say so"));
+                self.violation(format!(
+                    "marks: {event} arrived at {destination} again and does not say so"
+                ));
             }
             return;
         }
-        self.arrivals.insert(place, Seen { life, settled: false, stray });
+        self.arrivals.insert(
+            place,
+            Seen {
+                life,
+                settled: false,
+                stray,
+            },
+        );
         if !written.scheduled {
             self.check_order(model, writers, &event, written, &destination, changed);
         }
     }
 
     fn redriven_at(&self, event: &EventId, destination: &DestinationName) -> bool {
-        self.redriven.contains(&(event.clone(), Some(destination.clone())))
+        self.redriven
+            .contains(&(event.clone(), Some(destination.clone())))
             || self.redriven.contains(&(event.clone(), None))
     }
 
@@ -171,7 +201,8 @@ impl Check {
         destination: &DestinationName,
         changed: bool,
     ) {
-        let before = |one: &Written| one.committed.is_some_and(|at| at <= written.inserted) && one.seq < written.seq;
+        let before =
+            |one: &Written| one.committed.is_some_and(|at| at <= written.inserted) && one.seq < written.seq;
         let same_tx = |one: &Written| one.committed == written.committed && one.committed.is_some();
         for id in &writers.by_key[&written.key] {
             let earlier = &writers.events[id];
@@ -183,7 +214,9 @@ impl Check {
                 // It could not be routed: it holds its key everywhere until a person has decided.
                 let queued = model.queued().any(|row| row.seq == earlier.seq);
                 if queued || model.parked_row(earlier.seq, None).is_some() {
-                    self.violation(format!("O: {event} passed {id}, which has no destination and is undecided"));
+                    self.violation(format!(
+                        "O: {event} passed {id}, which has no destination and is undecided"
+                    ));
                 }
                 continue;
             }
@@ -196,13 +229,23 @@ impl Check {
             // After a change of routes an event of the types concerned may be owed elsewhere.
             let moved = self.reconfigured && matches!(earlier.kind, 'E' | 'X');
             if owed && !done && !moved {
-                self.violation(format!("O: {event} arrived at {destination} before {id} of key {}", written.key));
+                self.violation(format!(
+                    "O: {event} arrived at {destination} before {id} of key {}",
+                    written.key
+                ));
             }
         }
     }
 
     /// A settle was written.
-    pub(crate) fn settled(&mut self, _now: Duration, model: &Model, settle: &Settle, answers: &[Settled], skip: bool) {
+    pub(crate) fn settled(
+        &mut self,
+        _now: Duration,
+        model: &Model,
+        settle: &Settle,
+        answers: &[Settled],
+        skip: bool,
+    ) {
         let queued = settle.queued.len();
         for (entry, answer) in settle.queued.iter().zip(answers) {
             if *answer != Settled::Done {
@@ -219,16 +262,22 @@ impl Check {
         }
         for (entry, answer) in settle.parked.iter().zip(&answers[queued.min(answers.len())..]) {
             let place = (entry.seq, entry.destination.clone());
-            if self.discarded.contains_key(&place) && model.parked_row(entry.seq, entry.destination.as_ref()).is_some() {
+            if self.discarded.contains_key(&place)
+                && model.parked_row(entry.seq, entry.destination.as_ref()).is_some()
+            {
                 self.violation(format!("discard: the discarded row {:?} came back", entry.seq));
             }
             if *answer != Settled::Done {
                 continue;
             }
-            let event = model.parked_row(entry.seq, entry.destination.as_ref()).map(|row| row.row.event.id.clone());
+            let event = model
+                .parked_row(entry.seq, entry.destination.as_ref())
+                .map(|row| row.row.event.id.clone());
             match (&entry.then, &entry.destination) {
                 (Then::Sent(_), Some(destination)) => {
-                    let sent = model.sent_to(destination).find(|record| record.row.seq == entry.seq);
+                    let sent = model
+                        .sent_to(destination)
+                        .find(|record| record.row.seq == entry.seq);
                     if let Some(id) = sent.map(|record| record.row.event.id.clone()) {
                         self.was_sent(&id, destination);
                     }
@@ -246,12 +295,16 @@ impl Check {
     fn was_sent(&mut self, event: &EventId, destination: &DestinationName) {
         match self.arrivals.get_mut(&(event.clone(), destination.clone())) {
             Some(seen) => seen.settled = true,
-            None => self.violation(format!("L: {event} is settled as sent to {destination} and never arrived")),
+            None => self.violation(format!(
+                "L: {event} is settled as sent to {destination} and never arrived"
+            )),
         }
     }
 
     fn was_parked(&mut self, event: &EventId, park: &Park, skip: bool) {
-        let Some(destination) = &park.destination else { return };
+        let Some(destination) = &park.destination else {
+            return;
+        };
         let place = (event.clone(), destination.clone());
         if park.dead && skip {
             self.skipped.insert(place.clone());
@@ -261,7 +314,9 @@ impl Check {
         let unavailable = self.unavailable.get(&place).copied().unwrap_or(0);
         if park.attempts > rejected + unavailable / 3 && !self.redriven_at(event, destination) {
             let charged = park.attempts;
-            self.violation(format!("charge: {event} has {charged} attempts at {destination}, rejected {rejected} times"));
+            self.violation(format!(
+                "charge: {event} has {charged} attempts at {destination}, rejected {rejected} times"
+            ));
         }
     }
 }
@@ -271,13 +326,27 @@ impl World {
     pub(crate) fn judge(&mut self) {
         let model = &self.db.model;
         if !model.is_empty() {
-            let queued: Vec<_> = model.queued().take(3).map(|row| row.event.id.to_string()).collect();
+            let queued: Vec<_> = model
+                .queued()
+                .take(3)
+                .map(|row| row.event.id.to_string())
+                .collect();
             let parked: Vec<_> = model
                 .parked()
                 .take(3)
-                .map(|row| (row.row.event.id.to_string(), row.destination.clone(), row.dead, row.failure.clone()))
+                .map(|row| {
+                    (
+                        row.row.event.id.to_string(),
+                        row.destination.clone(),
+                        row.dead,
+                        row.failure.clone(),
+                    )
+                })
                 .collect();
-            let text = format!("V: not drained {:?} after the calm: queued {queued:?}, parked {parked:?}", self.now);
+            let text = format!(
+                "V: not drained {:?} after the calm: queued {queued:?}, parked {parked:?}",
+                self.now
+            );
             self.check.violation(text);
             return;
         }
@@ -289,7 +358,10 @@ impl World {
             for destination in obligations(written) {
                 let arrived = |name: &str| self.check.arrivals.contains_key(&(id.clone(), name.into()));
                 let discarded = self.check.discards.iter().any(|(event, at)| {
-                    event == id && at.as_ref().is_none_or(|at| at.as_str() == *destination || written.kind == 'E')
+                    event == id
+                        && at
+                            .as_ref()
+                            .is_none_or(|at| at.as_str() == *destination || written.kind == 'E')
                 });
                 let moved = written.kind == 'E' && arrived("first");
                 if !arrived(destination) && !discarded && !moved {
@@ -300,7 +372,8 @@ impl World {
         lost.into_iter().for_each(|text| self.check.violation(text));
         if self.check.duplicates > self.check.allowed {
             let (got, allowed) = (self.check.duplicates, self.check.allowed);
-            self.check.violation(format!("repeats: {got} arrived, faults explain {allowed}"));
+            self.check
+                .violation(format!("repeats: {got} arrived, faults explain {allowed}"));
         }
     }
 }

@@ -21,7 +21,10 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(shards: u16) -> Self {
-        Self { model: Model::new(shards), down: false }
+        Self {
+            model: Model::new(shards),
+            down: false,
+        }
     }
 }
 
@@ -47,7 +50,14 @@ impl World {
         if writes && self.strikes(Knob::AppliedLate, Fault::DatabaseAppliedLate) {
             let after = self.rng.millis(0, 4_000);
             self.schedule(after, Next::Late(call.clone()));
-            self.schedule(back, Next::Fact { slot, life, fact: refuse(call, failed) });
+            self.schedule(
+                back,
+                Next::Fact {
+                    slot,
+                    life,
+                    fact: refuse(call, failed),
+                },
+            );
             return;
         }
         let lost = self.strikes(Knob::AnswerLost, Fault::DatabaseAnswerLost);
@@ -84,32 +94,56 @@ impl World {
     fn settle(&mut self, settle: &Settle) -> Vec<Settled> {
         let mut written = settle.clone();
         if self.plant == Some(Plant::NoFence) {
-            let tokens: Vec<_> = self.db.model.owners().map(|(shard, state)| (shard, state.token)).collect();
+            let tokens: Vec<_> = self
+                .db
+                .model
+                .owners()
+                .map(|(shard, state)| (shard, state.token))
+                .collect();
             written.fence = tokens;
         }
         let fenced: Vec<_> = {
-            let tokens: Vec<_> = self.db.model.owners().map(|(shard, state)| (shard, state.token)).collect();
-            settle.fence.iter().filter(|fence| !tokens.contains(fence)).map(|(shard, _)| *shard).collect()
+            let tokens: Vec<_> = self
+                .db
+                .model
+                .owners()
+                .map(|(shard, state)| (shard, state.token))
+                .collect();
+            settle
+                .fence
+                .iter()
+                .filter(|fence| !tokens.contains(fence))
+                .map(|(shard, _)| *shard)
+                .collect()
         };
         let answers = self.db.model.settle(self.now, &written);
         self.say(|| format!("db settle {settle:?} -> {answers:?}"));
-        let shards = settle.queued.iter().map(|one| one.shard).chain(settle.parked.iter().map(|one| one.shard));
+        let shards = settle
+            .queued
+            .iter()
+            .map(|one| one.shard)
+            .chain(settle.parked.iter().map(|one| one.shard));
         for (shard, answer) in shards.zip(&answers) {
             if *answer == Settled::Done && fenced.contains(&shard) {
-                self.check.violation(format!("fence: a settle under an old token changed shard {}", shard.0));
+                self.check.violation(format!(
+                    "fence: a settle under an old token changed shard {}",
+                    shard.0
+                ));
             }
         }
         if self.plant == Some(Plant::InsertedAgain) {
             let queued = settle.queued.len();
             for (entry, answer) in settle.parked.iter().zip(answers.iter().skip(queued)) {
-                if *answer == Settled::Gone && matches!(entry.then, Then::Again(_)) {
-                    if let Some(row) = self.check.discarded_row(entry.seq, entry.destination.as_ref()) {
-                        self.db.model.put_parked(row);
-                    }
+                if *answer == Settled::Gone
+                    && matches!(entry.then, Then::Again(_))
+                    && let Some(row) = self.check.discarded_row(entry.seq, entry.destination.as_ref())
+                {
+                    self.db.model.put_parked(row);
                 }
             }
         }
-        self.check.settled(self.now, &self.db.model, settle, &answers, self.plan.skip);
+        self.check
+            .settled(self.now, &self.db.model, settle, &answers, self.plan.skip);
         answers
     }
 
@@ -118,15 +152,27 @@ impl World {
         match self.plant {
             Some(Plant::LevelOneById) => {
                 let all = [DestinationName::new("first"), DestinationName::new("second")];
-                let rows = page.queued.iter_mut().chain(page.parked.iter_mut().map(|parked| &mut parked.row));
+                let rows = page
+                    .queued
+                    .iter_mut()
+                    .chain(page.parked.iter_mut().map(|parked| &mut parked.row));
                 for row in rows.filter(|row| !row.sent_before.is_empty()) {
                     let same_content = row.sent_before.iter().all(|sent| sent.same_content);
-                    row.sent_before =
-                        all.iter().map(|name| SentBefore { destination: name.clone(), same_content }).collect();
+                    row.sent_before = all
+                        .iter()
+                        .map(|name| SentBefore {
+                            destination: name.clone(),
+                            same_content,
+                        })
+                        .collect();
                 }
             }
             Some(Plant::NoDestinationBlocksNobody) => {
-                for row in page.queued.iter_mut().filter(|row| row.blocked == Blocked::Everywhere) {
+                for row in page
+                    .queued
+                    .iter_mut()
+                    .filter(|row| row.blocked == Blocked::Everywhere)
+                {
                     row.blocked = Blocked::Nowhere;
                 }
             }
@@ -142,7 +188,10 @@ impl World {
             let known = parked.destination.is_some()
                 && !read.parked.busy.contains(&place)
                 && read.parked.shards.contains(&parked.row.shard)
-                && !page.parked.iter().any(|row| row.row.seq == place.0 && row.destination == place.1);
+                && !page
+                    .parked
+                    .iter()
+                    .any(|row| row.row.seq == place.0 && row.destination == place.1);
             if self.past_heads.contains(&place) && !parked.dead && known {
                 page.parked.push(ParkedRow {
                     row: self.db.model.parked_row_answer(self.now, parked),
@@ -179,9 +228,21 @@ fn refuse(call: Call, error: StoreError) -> Fact {
 }
 
 fn describe(read: &Read, page: &Page) -> String {
-    let queued: Vec<_> = page.queued.iter().map(|row| (row.seq.0, row.event_id.as_str(), &row.blocked)).collect();
-    let parked: Vec<_> = page.parked.iter().map(|row| (row.row.seq.0, row.destination.as_ref())).collect();
-    let floors: Vec<_> = read.ranges.iter().map(|one| (one.shard.0, one.lane.sign(), one.floor.0, one.limit)).collect();
+    let queued: Vec<_> = page
+        .queued
+        .iter()
+        .map(|row| (row.seq.0, row.event_id.as_str(), &row.blocked))
+        .collect();
+    let parked: Vec<_> = page
+        .parked
+        .iter()
+        .map(|row| (row.row.seq.0, row.destination.as_ref()))
+        .collect();
+    let floors: Vec<_> = read
+        .ranges
+        .iter()
+        .map(|one| (one.shard.0, one.lane.sign(), one.floor.0, one.limit))
+        .collect();
     let (busy, not_for) = (&read.parked.busy, &read.parked.not_for);
     format!(
         "db read {floors:?} busy {busy:?} not for {not_for:?}: horizon {} queued {queued:?} parked {parked:?}",

@@ -1,8 +1,8 @@
 //! The command line of the simulator.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use postrider_sim::{Fault, Faults, Outcome, Plant, run};
@@ -49,11 +49,20 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options { seeds: 1_000, start: 1, one: None, trace: false, plant: None, json: false };
+    let mut options = Options {
+        seeds: 1_000,
+        start: 1,
+        one: None,
+        trace: false,
+        plant: None,
+        json: false,
+    };
     while let Some(arg) = args.next() {
         let mut number = || {
             let value = args.next().ok_or(format!("{arg} needs a number"))?;
-            value.parse::<u64>().map_err(|_| format!("{arg} needs a number, got {value:?}"))
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("{arg} needs a number, got {value:?}"))
         };
         match arg.as_str() {
             "--seeds" => options.seeds = number()?,
@@ -63,7 +72,9 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, Stri
             "--json" => options.json = true,
             "--plant" => {
                 let name = args.next().ok_or("--plant needs a name")?;
-                options.plant = Some(Plant::parse(&name).ok_or(format!("there is no plant {name:?}; see --list-plants"))?);
+                options.plant = Some(
+                    Plant::parse(&name).ok_or(format!("there is no plant {name:?}; see --list-plants"))?,
+                );
             }
             "--list-plants" => {
                 for plant in Plant::ALL {
@@ -91,9 +102,20 @@ fn one(seed: u64, options: &Options) -> ExitCode {
     faults.add(&outcome.faults);
     if options.json {
         let simulated = outcome.simulated.as_secs_f64();
-        summary(1, outcome.events, simulated, &faults, outcome.violations.len() as u64, outcome.duplicates);
+        summary(
+            1,
+            outcome.events,
+            simulated,
+            &faults,
+            outcome.violations.len() as u64,
+            outcome.duplicates,
+        );
     }
-    if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if outcome.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn report(outcome: &Outcome) {
@@ -133,13 +155,20 @@ fn many(options: &Options) -> ExitCode {
                     total.4 += outcome.violations.len() as u64;
                     total.5 += outcome.duplicates;
                     if total.0.is_multiple_of(1_000) && options.plant.is_none() {
-                        eprintln!("{} seeds, {} events, {:.0} s", total.0, total.1, began.elapsed().as_secs_f64());
+                        eprintln!(
+                            "{} seeds, {} events, {:.0} s",
+                            total.0,
+                            total.1,
+                            began.elapsed().as_secs_f64()
+                        );
                     }
                 }
             });
         }
     });
-    let Ok(total) = total.into_inner() else { return ExitCode::FAILURE };
+    let Ok(total) = total.into_inner() else {
+        return ExitCode::FAILURE;
+    };
     let (seeds, events, simulated, faults, violations, duplicates) = total;
     if options.json {
         summary(seeds, events, simulated, &faults, violations, duplicates);
@@ -154,12 +183,18 @@ fn many(options: &Options) -> ExitCode {
             seed => eprintln!("{} was found by seed {seed}", plant.as_str()),
         }
     }
-    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if violations == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn summary(seeds: u64, events: u64, simulated: f64, faults: &Faults, violations: u64, repeats: u64) {
-    let faults: serde_json::Map<String, serde_json::Value> =
-        Fault::ALL.iter().map(|fault| (fault.as_str().to_owned(), faults.of(*fault).into())).collect();
+    let faults: serde_json::Map<String, serde_json::Value> = Fault::ALL
+        .iter()
+        .map(|fault| (fault.as_str().to_owned(), faults.of(*fault).into()))
+        .collect();
     println!(
         "{}",
         serde_json::json!({

@@ -36,7 +36,8 @@ impl World {
     /// Spreads this seed's troubles over the storm.
     pub(crate) fn plan_troubles(&mut self) {
         let broker = |rng: &mut crate::rng::Rng| rng.below(2);
-        let kinds: [(Knob, f64, fn(usize) -> Deed); 12] = [
+        type Makes = fn(usize) -> Deed;
+        let kinds: [(Knob, f64, Makes); 12] = [
             (Knob::DatabaseDown, 0.1, |_| Deed::DatabaseDown),
             (Knob::BrokerDown, 0.2, Deed::BrokerDown),
             (Knob::BrokerRestart, 0.3, Deed::BrokerRestart),
@@ -105,7 +106,9 @@ impl World {
 
     fn unbind(&mut self, broker: usize) {
         let addresses = ["q.A", "q.B", "q.C", "t", "third"];
-        let Some(address) = self.rng.pick(&addresses).copied() else { return };
+        let Some(address) = self.rng.pick(&addresses).copied() else {
+            return;
+        };
         self.say(|| format!("{address} is unbound"));
         self.brokers[broker].unbound.insert(address.to_owned());
         let long = self.rng.millis(200, 8_000);
@@ -135,7 +138,11 @@ impl World {
     }
 
     fn join(&mut self) {
-        let staying = self.living().into_iter().filter(|slot| !self.relays[*slot].leaving).count();
+        let staying = self
+            .living()
+            .into_iter()
+            .filter(|slot| !self.relays[*slot].leaving)
+            .count();
         if staying < 4 && (!self.calm || staying == 0) {
             self.faults.count(Fault::RelayJoin);
             self.start_relay();
@@ -144,7 +151,12 @@ impl World {
 
     fn redrive(&mut self, share: f64) {
         if self.plant == Some(Plant::RedrivePastHead) {
-            let places = self.db.model.parked().map(|one| (one.row.seq, one.destination.clone())).collect();
+            let places = self
+                .db
+                .model
+                .parked()
+                .map(|one| (one.row.seq, one.destination.clone()))
+                .collect();
             self.past_heads = places;
         }
         let (now, mut rng) = (self.now, self.rng.clone());
@@ -152,7 +164,11 @@ impl World {
         self.db.model.redrive(now, |parked| {
             let take = rng.chance(share);
             if take {
-                chosen.push((parked.row.key.clone(), parked.destination.clone(), parked.row.event.id.clone()));
+                chosen.push((
+                    parked.row.key.clone(),
+                    parked.destination.clone(),
+                    parked.row.event.id.clone(),
+                ));
             }
             take
         });
@@ -179,7 +195,10 @@ impl World {
         self.rng = rng;
         if !chosen.is_empty() {
             self.faults.count(Fault::Discard);
-            let ids: Vec<_> = chosen.iter().map(|one| (one.row.event.id.clone(), one.destination.clone())).collect();
+            let ids: Vec<_> = chosen
+                .iter()
+                .map(|one| (one.row.event.id.clone(), one.destination.clone()))
+                .collect();
             self.say(|| format!("operator discards {ids:?}"));
         }
         for parked in chosen {
@@ -190,7 +209,11 @@ impl World {
     fn pause(&mut self) {
         self.faults.count(Fault::Pause);
         let names = ["first", "second", "third"];
-        let name = self.rng.chance(0.7).then(|| self.rng.pick(&names).copied()).flatten();
+        let name = self
+            .rng
+            .chance(0.7)
+            .then(|| self.rng.pick(&names).copied())
+            .flatten();
         self.say(|| format!("operator pauses {name:?}"));
         self.db.model.pause(name.map(Into::into).as_ref(), true);
         let long = self.rng.millis(100, 5_000);
@@ -230,7 +253,11 @@ impl World {
             broker.killers.clear();
         }
         self.resume();
-        let staying = self.living().into_iter().filter(|slot| !self.relays[*slot].leaving).count();
+        let staying = self
+            .living()
+            .into_iter()
+            .filter(|slot| !self.relays[*slot].leaving)
+            .count();
         if staying == 0 {
             self.start_relay();
         }

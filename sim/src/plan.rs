@@ -161,7 +161,11 @@ impl Plan {
             address: vec![("queue".to_owned(), template(address))],
             message_key: None,
             envelope: Envelope::Raw,
-            dead_letter: if self.skip { DeadLetter::Skip } else { DeadLetter::Hold },
+            dead_letter: if self.skip {
+                DeadLetter::Skip
+            } else {
+                DeadLetter::Hold
+            },
             retry,
             limits: Limits::default(),
         };

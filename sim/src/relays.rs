@@ -30,8 +30,11 @@ impl World {
         let id = RelayId(format!("r{life}").into());
         let router = self.plan.router(self.changed);
         let broker = |name: &str| usize::from(name == "b1");
-        let names: Vec<(String, usize)> =
-            router.destinations().iter().map(|one| (one.name.to_string(), broker(&one.broker))).collect();
+        let names: Vec<(String, usize)> = router
+            .destinations()
+            .iter()
+            .map(|one| (one.name.to_string(), broker(&one.broker)))
+            .collect();
         let sinks = names
             .iter()
             .map(|(_, broker)| Capabilities {
@@ -96,7 +99,10 @@ impl World {
         // Three lanes with their caps, and the parked rows of one read.
         let bound = self.plan.settings.window * 4 + 64 + 256 * 65;
         if rows > bound {
-            self.check.violation(format!("bounds: {rows} rows in memory, the window is {}", self.plan.settings.window));
+            self.check.violation(format!(
+                "bounds: {rows} rows in memory, the window is {}",
+                self.plan.settings.window
+            ));
         }
         if let Some(at) = at {
             let after = at.0.saturating_sub(self.now).max(Duration::from_micros(50));
@@ -109,7 +115,9 @@ impl World {
             Command::Beat(id, beat) => self.ask(slot, life, Call::Beat(id, beat)),
             Command::Read(id, read) => self.ask(slot, life, Call::Read(id, read)),
             Command::Settle(id, settle) => self.ask(slot, life, Call::Settle(id, settle)),
-            Command::Publish(call, destination, batch) => self.hand_over(slot, life, call, destination, batch),
+            Command::Publish(call, destination, batch) => {
+                self.hand_over(slot, life, call, destination, batch)
+            }
             Command::Abandon(calls) => {
                 let calls: BTreeSet<_> = calls.into_iter().collect();
                 let mine = |flight: &&mut Flight| flight.slot == slot && calls.contains(&flight.call);
@@ -144,7 +152,11 @@ impl World {
                 let unsettled = self.check.arrived_unsettled(life);
                 self.check.allow_repeats(unsettled);
             }
-            Note::Dead { event_id, destination: Some(destination), .. } if self.plan.skip => {
+            Note::Dead {
+                event_id,
+                destination: Some(destination),
+                ..
+            } if self.plan.skip => {
                 self.check.passed_over(event_id, destination);
             }
             _ => {}
@@ -167,12 +179,16 @@ impl World {
         self.check_lease(slot, &batch);
         let (name, broker) = self.relays[slot].names[destination.0].clone();
         self.say(|| {
-            let events: Vec<_> = batch.iter().map(|one| (one.event.id.as_str(), one.maybe_sent)).collect();
+            let events: Vec<_> = batch
+                .iter()
+                .map(|one| (one.event.id.as_str(), one.maybe_sent))
+                .collect();
             format!("r{life} publish {call:?} to {name}: {events:?}")
         });
         let id = self.id();
         let count = batch.len();
-        self.flights.insert(id, Flight::new(slot, life, call, name.into(), broker, batch));
+        self.flights
+            .insert(id, Flight::new(slot, life, call, name.into(), broker, batch));
         let way = self.latency();
         for index in 0..=count {
             // The last one is the answer.
@@ -186,7 +202,9 @@ impl World {
         for outgoing in batch {
             if !self.owns(slot, outgoing.shard) {
                 let id = &outgoing.event.id;
-                self.check.violation(format!("lease: {id} was handed over without the right to its shard"));
+                self.check.violation(format!(
+                    "lease: {id} was handed over without the right to its shard"
+                ));
             }
         }
     }
@@ -194,8 +212,16 @@ impl World {
     /// Whether the relay of a slot owns a shard now, by the database.
     pub(crate) fn owns(&self, slot: usize, shard: postrider_core::Shard) -> bool {
         let id = &self.relays[slot].id;
-        let owner = self.db.model.owners().any(|(of, state)| of == shard && state.owner.as_ref() == Some(id));
-        let alive = self.db.model.relays().any(|(relay, state)| relay == id && state.expires > self.now);
+        let owner = self
+            .db
+            .model
+            .owners()
+            .any(|(of, state)| of == shard && state.owner.as_ref() == Some(id));
+        let alive = self
+            .db
+            .model
+            .relays()
+            .any(|(relay, state)| relay == id && state.expires > self.now);
         owner && alive
     }
 
@@ -276,6 +302,8 @@ impl World {
 
     /// Slots with a relay that lives.
     pub(crate) fn living(&self) -> Vec<usize> {
-        (0..self.relays.len()).filter(|slot| self.relays[*slot].engine.is_some()).collect()
+        (0..self.relays.len())
+            .filter(|slot| self.relays[*slot].engine.is_some())
+            .collect()
     }
 }

@@ -21,7 +21,11 @@ impl Rng {
 
     /// Uniform in `0..below`; zero when `below` is zero.
     pub(crate) fn below(&mut self, below: usize) -> usize {
-        if below == 0 { 0 } else { (self.next() % below as u64) as usize }
+        if below == 0 {
+            0
+        } else {
+            (self.next() % below as u64) as usize
+        }
     }
 
     /// Uniform in `from..=to`.

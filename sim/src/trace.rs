@@ -11,12 +11,16 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(on: bool) -> Self {
-        Self { on, lines: Vec::new() }
+        Self {
+            on,
+            lines: Vec::new(),
+        }
     }
 
     pub(crate) fn say(&mut self, now: Duration, line: impl FnOnce() -> String) {
         if self.on {
-            self.lines.push(format!("{:>10.3} {}", now.as_secs_f64() * 1e3, line()));
+            self.lines
+                .push(format!("{:>10.3} {}", now.as_secs_f64() * 1e3, line()));
         }
     }
 

@@ -59,15 +59,30 @@ pub fn run(seed: u64, plant: Option<Plant>, trace: bool) -> Outcome {
 #[derive(Debug)]
 pub(crate) enum Next {
     /// A relay hears something, if it still lives.
-    Fact { slot: usize, life: u64, fact: Fact },
+    Fact {
+        slot: usize,
+        life: u64,
+        fact: Fact,
+    },
     /// A relay wakes, unless it was told something since.
-    Tick { slot: usize, life: u64, wake: u64 },
+    Tick {
+        slot: usize,
+        life: u64,
+        wake: u64,
+    },
     /// A call reaches the database.
-    Call { slot: usize, life: u64, call: Call },
+    Call {
+        slot: usize,
+        life: u64,
+        call: Call,
+    },
     /// A settle that was reported lost is applied after all.
     Late(Call),
     /// A message reaches the broker.
-    Arrive { flight: u64, index: usize },
+    Arrive {
+        flight: u64,
+        index: usize,
+    },
     /// A writer begins, or ends, a transaction.
     Write(usize),
     Commit(usize),

@@ -82,8 +82,20 @@ impl World {
         self.writers.locked.insert(key.clone());
         let rolls_back = self.strikes(Knob::Rollback, Fault::Rollback);
         let late = self.strikes(Knob::LateCommit, Fault::LateCommit);
-        let open = if late { self.rng.millis(5, 800) } else { self.rng.millis(0, 2) };
-        self.writers.open.insert(writer, Open { tx, keys: vec![key], events, rolls_back });
+        let open = if late {
+            self.rng.millis(5, 800)
+        } else {
+            self.rng.millis(0, 2)
+        };
+        self.writers.open.insert(
+            writer,
+            Open {
+                tx,
+                keys: vec![key],
+                events,
+                rolls_back,
+            },
+        );
         self.schedule(open, Next::Commit(writer));
     }
 
@@ -130,7 +142,11 @@ impl World {
             self.writers.killers.insert(id.to_string());
         }
         let lane = event.lane();
-        let row = NewRow { event, bad: failure, replay: None };
+        let row = NewRow {
+            event,
+            bad: failure,
+            replay: None,
+        };
         let seq = self.db.model.insert(self.now, tx, row).ok()?;
         let written = Written {
             key: key.to_owned(),
@@ -145,7 +161,11 @@ impl World {
         };
         self.say(|| format!("insert {id} {written:?}"));
         self.writers.events.insert(id.clone(), written);
-        self.writers.by_key.entry(key.to_owned()).or_default().push(id.clone());
+        self.writers
+            .by_key
+            .entry(key.to_owned())
+            .or_default()
+            .push(id.clone());
         Some(id)
     }
 
@@ -155,10 +175,14 @@ impl World {
             .writers
             .events
             .iter()
-            .filter(|(_, one)| one.committed.is_some() && !one.bad && !one.scheduled && one.lane == Lane::Normal)
+            .filter(|(_, one)| {
+                one.committed.is_some() && !one.bad && !one.scheduled && one.lane == Lane::Normal
+            })
             .map(|(id, _)| id.clone())
             .collect();
-        let Some(id) = self.rng.pick(&ids).cloned() else { return };
+        let Some(id) = self.rng.pick(&ids).cloned() else {
+            return;
+        };
         let written = &self.writers.events[&id];
         let mut event = plain_event(&id, written.kind, &written.key);
         if !written.no_tenant {
@@ -173,7 +197,9 @@ impl World {
 
     /// The transaction of a writer ends, and the next begins a little later.
     pub(crate) fn commit(&mut self, writer: usize) {
-        let Some(open) = self.writers.open.remove(&writer) else { return };
+        let Some(open) = self.writers.open.remove(&writer) else {
+            return;
+        };
         for key in &open.keys {
             self.writers.locked.remove(key);
         }

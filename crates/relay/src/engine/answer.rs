@@ -263,7 +263,8 @@ impl Engine {
             item.deliveries[entry.index].maybe_sent |= maybe_sent;
         }
         if queued {
-            self.rows.set_state(entry.item, entry.index, State::Pending, false);
+            self.rows
+                .set_state(entry.item, entry.index, State::Pending, false);
         } else {
             self.put_back(entry.item);
             self.forget_parked(line);
@@ -284,10 +285,10 @@ impl Engine {
     }
 
     fn free_line(&mut self, entry: Entry, call: Call) {
-        if let Some(line) = self.rows.line_mut(entry.line) {
-            if line.call == Some(call) {
-                line.call = None;
-            }
+        if let Some(line) = self.rows.line_mut(entry.line)
+            && line.call == Some(call)
+        {
+            line.call = None;
         }
         self.rows.make_ready(entry.line);
         self.rows.tidy_line(entry.line);

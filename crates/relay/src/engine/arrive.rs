@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postrider_core::{
-    Address, Blocked, DeadLetter, Delivery as RoutedDelivery, DestinationId, DestinationName, ErrorKind, Failure,
-    Leaves, OrderKey, Park, ParkedRow, QueuedRow, Routed, Shard, Then,
+    Address, Blocked, DeadLetter, Delivery as RoutedDelivery, DestinationId, DestinationName, ErrorKind,
+    Failure, Leaves, OrderKey, Park, ParkedRow, QueuedRow, Routed, Shard, Then,
 };
 
 use super::note::Note;
@@ -187,7 +187,12 @@ impl Engine {
             if !shards.contains(&shard) || self.rows.has_parked(shard, seq, &parked.destination) {
                 continue;
             }
-            let line = (shard, parked.row.lane, parked.row.key.clone(), parked.destination.clone());
+            let line = (
+                shard,
+                parked.row.lane,
+                parked.row.key.clone(),
+                parked.destination.clone(),
+            );
             // The same id twice in a line: whether the second was published before is known only after the first was.
             let again = !seen.insert((parked.row.event_id.clone(), parked.destination.clone()));
             // The settle that parked it is written and not yet answered: memory still knows it as queued.

@@ -68,7 +68,9 @@ impl Engine {
     /// with the row.
     pub(super) fn put_back(&mut self, id: ItemId) {
         let Some(item) = self.rows.item(id) else { return };
-        let Origin::Parked(parked) = &item.origin else { return };
+        let Origin::Parked(parked) = &item.origin else {
+            return;
+        };
         if !item.deliveries.first().is_some_and(|one| one.maybe_sent) || parked.maybe_sent {
             self.rows.remove(id, None);
             return;

@@ -215,17 +215,24 @@ impl Engine {
             }
         }
         for suspect in &beat.suspects {
-            if let Some(held) = self.leases.held.get_mut(&suspect.shard) {
-                if held.trying == Some((suspect.seq, false)) {
-                    held.trying = Some((suspect.seq, true));
-                }
+            if let Some(held) = self.leases.held.get_mut(&suspect.shard)
+                && held.trying == Some((suspect.seq, false))
+            {
+                held.trying = Some((suspect.seq, true));
             }
         }
         let share = self.leases.share.unwrap_or(usize::MAX);
         let over = self.leases.held.len().saturating_sub(share);
         // A shard whose last owner's repeats are not all marked yet is served until they are: its next owner could not
         // tell them.
-        for held in self.leases.held.values_mut().rev().filter(|held| !held.is_unsure()).take(over) {
+        for held in self
+            .leases
+            .held
+            .values_mut()
+            .rev()
+            .filter(|held| !held.is_unsure())
+            .take(over)
+        {
             held.draining = true;
         }
         if self.leases.held.len() < share {

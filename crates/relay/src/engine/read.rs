@@ -28,6 +28,8 @@ pub(super) struct Reading {
     next_at: Time,
     poll: Duration,
     empty: bool,
+    /// Something happened since the read under way was asked for.
+    stale: bool,
     bell: Bell,
     swept_at: Option<Time>,
     /// How far the sweep under way has come, per range.
@@ -86,6 +88,8 @@ impl Reading {
 impl Engine {
     /// There may be something new: read at once.
     pub(super) fn read_soon(&mut self, now: Time) {
+        // What is under way may have looked before whatever happened: that it finds nothing says nothing.
+        self.reading.stale = self.reading.under_way.is_some();
         self.reading.next_at = now;
         self.reading.poll = Duration::ZERO;
         self.reading.empty = false;
@@ -160,7 +164,15 @@ impl Engine {
         };
         let after_arming = self.reading.bell == Bell::Armed;
         let partly = !read.parked.not_for.is_empty();
-        self.reading.under_way = Some(UnderWay { call, ranges, tokens, sweep, after_arming, heads, partly });
+        self.reading.under_way = Some(UnderWay {
+            call,
+            ranges,
+            tokens,
+            sweep,
+            after_arming,
+            heads,
+            partly,
+        });
         out.push(Command::Read(call, read));
     }
 
@@ -253,6 +265,7 @@ impl Engine {
             Err(error) => {
                 self.reading.next_at = now + RETRY;
                 self.reading.empty = false;
+                self.reading.stale = false;
                 self.note_store("read", &error, RETRY, out);
                 return;
             }
@@ -291,7 +304,8 @@ impl Engine {
             self.leases.read_parked_to_end(*shard);
         }
         self.rows.trust_again(call);
-        self.plan_next(now, found, under_way.after_arming, next_due_in, out);
+        let look_again = std::mem::take(&mut self.reading.stale);
+        self.plan_next(now, found || look_again, under_way.after_arming, next_due_in, out);
     }
 
     fn move_floors(&mut self, under_way: &UnderWay, page: &Page, shards: &[Shard]) {

@@ -485,7 +485,11 @@ impl Rows {
     /// Rows of a key below a place that are about to be parked without a destination.
     pub(super) fn nowhere_before(&self, key: &KeyRef, seq: Seq) -> impl Iterator<Item = ItemId> + '_ {
         let key = self.keys.get(key);
-        key.into_iter().flat_map(move |key| key.parking.range(..seq).filter_map(|seq| key.members.get(seq).copied()))
+        key.into_iter().flat_map(move |key| {
+            key.parking
+                .range(..seq)
+                .filter_map(|seq| key.members.get(seq).copied())
+        })
     }
 
     /// The queued rows of a key at or below a place.

@@ -47,11 +47,11 @@ impl Engine {
             self.settling.under_way = self.collect();
         }
         let next = self.call();
-        if let Some(under_way) = &mut self.settling.under_way {
-            if under_way.call.is_none() {
-                under_way.call = Some(next);
-                out.push(Command::Settle(next, under_way.settle.clone()));
-            }
+        if let Some(under_way) = &mut self.settling.under_way
+            && under_way.call.is_none()
+        {
+            under_way.call = Some(next);
+            out.push(Command::Settle(next, under_way.settle.clone()));
         }
     }
 
@@ -134,7 +134,11 @@ impl Engine {
             let earlier = self.rows.members_to(&key, item.seq.before());
             return earlier.iter().all(|id| chosen.contains(id));
         }
-        if !self.rows.nowhere_before(&key, item.seq).all(|id| chosen.contains(&id)) {
+        if !self
+            .rows
+            .nowhere_before(&key, item.seq)
+            .all(|id| chosen.contains(&id))
+        {
             return false;
         }
         item.deliveries

@@ -55,7 +55,10 @@ impl Engine {
                 self.put_back(*id);
                 continue;
             }
-            if !item.is_queued() || item.settling || !(item.is_half_sent() || item.is_unsure() || item.parks()) {
+            if !item.is_queued()
+                || item.settling
+                || !(item.is_half_sent() || item.is_unsure() || item.parks())
+            {
                 continue;
             }
             parks.extend(
