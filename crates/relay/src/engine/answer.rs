@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError};
 
+use super::item::{Item, Origin, State};
+use super::line::Line;
 use super::note::Note;
-use super::rows::{Item, Line, Origin, State};
 use super::send::{Entry, Flight};
 use super::{Call, Command, Engine, Plant, Time};
 

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use postrider_core::{DestinationId, Park};
 
-use super::rows::{ItemId, LineId, Origin, State};
+use super::item::{ItemId, Origin, State};
+use super::line::LineId;
 use super::{Engine, Time};
 
 impl Engine {
     /// Whether the head of a line may leave now; drops parked rows from memory that are not heads any more.
-    pub(super) fn may_send(&mut self, _now: Time, id: LineId) -> bool {
+    pub(super) fn may_send(&mut self, id: LineId) -> bool {
         self.drop_overtaken(id);
         self.line_may_send(id)
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
 
+use super::item::State;
 use super::note::Note;
-use super::rows::{State, lane_index};
+use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Unclean ends of a shard in a row after which its rows are tried one at a time.
@@ -385,7 +386,7 @@ impl Engine {
     }
 
     /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.
-    pub(super) fn drain_shards(&mut self, _now: Time) {
+    pub(super) fn drain_shards(&mut self) {
         let draining: Vec<Shard> = self
             .leases
             .held

@@ -4,14 +4,16 @@
 //! never touches a socket, a clock or a random source of its own, so a seed replays any run.
 //!
 //! The way of one event through these files: [`lease`](self) grants the shard, `read` asks for rows behind the floor,
-//! `arrive` turns a row into an item with one delivery per destination, `send` hands deliveries over in the order of
-//! their line, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
+//! `arrive` turns a row into an `item` with one delivery per destination, `send` hands deliveries over in the order of
+//! their `line`, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
 
 mod answer;
 mod arrive;
 mod circuit;
 mod gate;
+mod item;
 mod lease;
+mod line;
 mod note;
 mod plant;
 mod read;
@@ -260,7 +262,7 @@ impl Engine {
         }
         self.expire(now, out);
         self.hold_back(now);
-        self.drain_shards(now);
+        self.drain_shards();
         self.send(now, out);
         self.write_settle(now, out);
         self.ask_read(now, out);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postrider_core::Park;
 
+use super::item::{ItemId, State};
 use super::note::Note;
-use super::rows::{ItemId, State};
 use super::{Call, Command, Engine, Time};
 
 #[derive(Debug)]
