@@ -58,6 +58,15 @@ impl Engine {
         }
     }
 
+    /// A destination whose every row is parked is probed with one of them: it must be read for that.
+    pub(super) fn probe_parked(&mut self, now: Time) {
+        for index in 0..self.circuits.len() {
+            if self.circuits[index].wants_probe(now) && !self.rows.has_ready(DestinationId(index)) {
+                self.read_soon(now);
+            }
+        }
+    }
+
     /// The parked rows that wait in a line are forgotten: they stay in the table and are read again when they are due.
     pub(super) fn forget_parked(&mut self, line: LineId) {
         for id in self.rows.waiting_parked(line) {

@@ -234,7 +234,7 @@ impl Engine {
             }
         };
         sooner(self.start_at.filter(|at| *at > now));
-        sooner(self.read_wake());
+        sooner(self.read_wake(now));
         sooner(self.settling.retry_at);
         sooner(self.stop.as_ref().map(|stop| stop.deadline));
         for (index, circuit) in self.circuits.iter().enumerate() {
@@ -262,6 +262,7 @@ impl Engine {
         }
         self.expire(now, out);
         self.hold_back(now);
+        self.probe_parked(now);
         self.drain_shards();
         self.send(now, out);
         self.write_settle(now, out);

@@ -109,16 +109,16 @@ impl Engine {
         self.read_soon(now);
     }
 
-    /// When the next read is due; none while one is under way or none can be made.
-    pub(super) fn read_wake(&self) -> Option<Time> {
-        let can = self.reading.under_way.is_none() && self.stop.is_none() && !self.leases.held.is_empty();
-        (can && !self.controls.paused).then_some(self.reading.next_at)
+    /// When the next read is due; none while one is under way or none can be made, so that nobody wakes in vain.
+    pub(super) fn read_wake(&self, now: Time) -> Option<Time> {
+        let reading = self.reading.under_way.is_some() || self.reading.bell == Bell::Arming;
+        let serving = !self.leases.held.is_empty() && self.leases.is_valid(now);
+        (!reading && serving && self.stop.is_none() && !self.controls.paused).then_some(self.reading.next_at)
     }
 
     /// Asks for rows when there is room and the time has come.
     pub(super) fn ask_read(&mut self, now: Time, out: &mut Vec<Command>) {
-        let due = self.read_wake().is_some_and(|at| now >= at);
-        if !due || !self.leases.is_valid(now) || self.reading.bell == Bell::Arming {
+        if self.read_wake(now).is_none_or(|at| now < at) {
             return;
         }
         let sweep = self.sweep_due(now);
