@@ -85,6 +85,15 @@ impl Circuit {
         due && !std::mem::replace(&mut self.asked, due)
     }
 
+    /// Whether its limits let nothing pass at the moment.
+    pub(super) fn is_at_limit(&self, now: Time) -> bool {
+        let flying = self
+            .limits
+            .max_in_flight
+            .is_some_and(|max| self.in_flight >= max.max(1) as usize);
+        flying || self.next_token(now).is_some()
+    }
+
     pub(super) fn last_success(&self) -> Option<Time> {
         self.last_success
     }

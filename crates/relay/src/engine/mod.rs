@@ -216,7 +216,7 @@ impl Engine {
             Fact::Published(call, answers) => self.on_answers(now, call, answers, out),
             Fact::Settled(call, settled) => self.on_settled(now, call, settled, out),
             Fact::Armed(armed) => self.on_armed(now, armed),
-            Fact::Rang => self.on_rang(now),
+            Fact::Rang => self.on_rang(now, out),
             Fact::Stop { drain_for } => self.on_stop(now, drain_for),
         }
         self.advance(now, out);
@@ -227,16 +227,18 @@ impl Engine {
         if self.finished {
             return None;
         }
+        if let Some(start_at) = self.start_at.filter(|at| *at > now && self.stop.is_none()) {
+            return Some(start_at);
+        }
         let mut wake = self.leases.wake_at();
         let mut sooner = |at: Option<Time>| {
             if let Some(at) = at {
                 wake = Some(wake.map_or(at, |wake| wake.min(at)));
             }
         };
-        sooner(self.start_at.filter(|at| *at > now));
         sooner(self.read_wake(now));
         sooner(self.settling.retry_at);
-        sooner(self.stop.as_ref().map(|stop| stop.deadline));
+        sooner(self.stop.as_ref().map(|stop| stop.next_deadline()));
         for (index, circuit) in self.circuits.iter().enumerate() {
             if self.rows.has_ready(DestinationId(index)) || circuit.is_open() {
                 sooner(circuit.wake_at(now));
@@ -261,6 +263,7 @@ impl Engine {
             return;
         }
         self.expire(now, out);
+        self.cut_short(now, out);
         self.hold_back(now);
         self.probe_parked(now);
         self.drain_shards();

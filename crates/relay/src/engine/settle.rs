@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Leaves, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, Then};
+use postrider_core::{
+    Leaves, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, StoreErrorKind, Then,
+};
 
 use super::item::{Delivery, Item, ItemId, Origin, State, Verdict};
 use super::note::Note;
@@ -187,6 +189,14 @@ impl Engine {
         else {
             return;
         };
+        let short = |answers: &Vec<Settled>| answers.len() < under_way.items.len();
+        let settled = match settled {
+            Ok(settled) if short(&settled) => Err(StoreError::new(
+                StoreErrorKind::Other,
+                "a settle was half answered",
+            )),
+            other => other,
+        };
         let settled = match settled {
             Ok(settled) => settled,
             Err(error) => {
@@ -207,6 +217,7 @@ impl Engine {
         self.settling.failures = 0;
         let mut fenced = BTreeSet::new();
         let mut parked = 0;
+        let mut freed = false;
         for (id, what) in under_way.items.iter().zip(settled) {
             let Some(item) = self.rows.item(*id).filter(|item| item.settling) else {
                 continue;
@@ -226,9 +237,13 @@ impl Engine {
                         self.read_soon(now);
                     }
                     self.leases.settled(shard);
+                    freed = true;
                     self.rows.remove(*id, self.reading.under_way());
                 }
             }
+        }
+        if freed {
+            self.read_on(now);
         }
         if parked > 0 {
             out.push(Command::Note(Note::Parked { count: parked }));
