@@ -87,9 +87,14 @@ Examples:
   timeout --preserve-status --signal=INT 1 postrider run
   POSTRIDER__LOG__FORMAT=json postrider run --until-empty
 
-With --until-empty, exit code 1 means that dead events are left: `postrider dead list` shows them.")]
+--until-empty waits while a destination is down or another relay holds the lease; `timeout` bounds it:
+timeout --preserve-status --signal=INT 60 postrider run --until-empty
+
+With --until-empty, exit code 1 means that something is left: queued (also after a signal), refused and to be tried again,
+held back, or dead (`postrider dead list`). Events that are scheduled for later do not count. Exit code 3 if whoever reads
+the events on standard output goes away.")]
     Run {
-        /// Stop when nothing is queued or due any more
+        /// Stop when nothing is queued or due any more; waits while a destination is down or another relay holds the lease
         #[arg(long)]
         until_empty: bool,
         /// Make missing tables first

@@ -13,3 +13,4 @@ pub mod show;
 pub mod status;
 #[cfg(feature = "sqlite")]
 pub mod tail;
+mod watch;

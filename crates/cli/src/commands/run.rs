@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Sink, Stats};
+use postrider_core::{Sink, Stats, Status};
 use postrider_relay::{Relay, Report};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::watch::Watch;
 use crate::config::{Broker, Config, Kind, Origin, Outbox};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
@@ -31,10 +32,12 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     }
     let sinks = wire::sinks(config)?;
     let token = signal::stop_token();
-    let cleanup = CancellationToken::new();
+    let ended = CancellationToken::new();
     let mut relays = JoinSet::new();
+    let mut watches = Vec::new();
     for (outbox, settings) in &opened {
-        let relay = relay(config, outbox, &sinks)?;
+        let watch = Arc::new(Watch::new(config, token.clone()));
+        let relay = relay(config, outbox, &sinks, watch.clone())?;
         let (name, token, until_empty) = (outbox.name.clone(), token.clone(), wanted.until_empty);
         relays.spawn(async move {
             let report = match until_empty {
@@ -47,8 +50,15 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
             config.clone(),
             outbox.clone(),
             settings.history,
-            cleanup.clone(),
+            ended.clone(),
         ));
+        watches.push(watch.clone());
+        let (name, delay, ended) = (
+            outbox.name.clone(),
+            config.relay.settings.initial_delay,
+            ended.clone(),
+        );
+        tokio::spawn(async move { watch.say_if_standing_by(&name, delay, ended).await });
     }
     let mut reports = BTreeMap::new();
     while let Some(ended) = relays.join_next().await {
@@ -56,7 +66,7 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
             .map_err(|error| Failure::backend("a relay ended by a mistake of its own").because(&error))?;
         reports.insert(name, report);
     }
-    cleanup.cancel();
+    ended.cancel();
     for sink in sinks.values() {
         sink.close().await;
     }
@@ -65,7 +75,12 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
         .keys()
         .filter_map(|name| config.brokers.get(name))
         .any(uses_stdout);
-    summary(out, &opened, &reports, &wanted, stdout_taken).await
+    let done = summary(out, &opened, &reports, &wanted, stdout_taken).await?;
+    match watches.iter().any(|watch| watch.reader_is_gone()) {
+        true => Err(Failure::backend("whoever read standard output is gone")
+            .advice("run again with a reader: what was not taken is still in the outbox")),
+        false => Ok(done),
+    }
 }
 
 /// Opens an outbox. Nobody who has no configuration has run a migration, so then it is made on the way.
@@ -89,12 +104,14 @@ fn relay(
     config: &Config,
     outbox: &Opened,
     sinks: &BTreeMap<String, Arc<dyn Sink>>,
+    watch: Arc<Watch>,
 ) -> Result<Relay, Failure> {
     let mut builder = Relay::builder()
         .name(outbox.name.as_str())
         .store(outbox.store.clone())
         .router(config.router.clone())
-        .settings(config.relay.settings.clone());
+        .settings(config.relay.settings.clone())
+        .observer(watch);
     for (name, sink) in sinks {
         builder = builder.sink_named(name.as_str(), sink.clone());
     }
@@ -142,16 +159,27 @@ async fn summary(
                 Stats::default()
             }
         };
-        if wanted.until_empty && stats.dead > 0 {
+        if wanted.until_empty && is_left(&stats) {
             done = Done::Found;
         }
-        match stdout_taken {
+        match (stdout_taken, out.is_json()) {
             // Standard output belongs to the events.
-            true => eprintln!("{}", text(name, &report, &stats)),
-            false => out.either(&value(name, &report, &stats), text(name, &report, &stats))?,
+            (true, true) => eprintln!("{}", value(name, &report, &stats)),
+            (true, false) => eprintln!("{}", text(name, &report, &stats)),
+            (false, _) => out.either(&value(name, &report, &stats), text(name, &report, &stats))?,
         }
     }
     Ok(done)
+}
+
+fn parked(stats: &Stats, status: Status) -> u64 {
+    stats.parked.get(status.as_str()).copied().unwrap_or(0)
+}
+
+/// Whether something is left that should have gone. What is scheduled has its time.
+fn is_left(stats: &Stats) -> bool {
+    let parked: u64 = stats.parked.values().sum::<u64>() - self::parked(stats, Status::Scheduled);
+    stats.queued + stats.dead + parked > 0
 }
 
 fn value(name: &str, report: &Report, stats: &Stats) -> Value {
@@ -172,7 +200,10 @@ fn text(name: &str, report: &Report, stats: &Stats) -> String {
         (report.duplicates, "duplicates"),
         (report.dropped, "dropped"),
         (stats.queued, "still queued"),
-        (stats.parked.values().sum(), "parked"),
+        (parked(stats, Status::Retrying), "retrying"),
+        (parked(stats, Status::Waiting), "waiting"),
+        (parked(stats, Status::Held), "held"),
+        (parked(stats, Status::Scheduled), "scheduled"),
         (stats.dead, "dead (postrider dead list)"),
     ];
     for (number, what) in others.iter().filter(|(number, _)| *number > 0) {

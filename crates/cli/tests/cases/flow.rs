@@ -196,3 +196,63 @@ fn old_history_is_removed_by_run() {
     place.run(&["show", "order-1"]).expect(1);
     assert_eq!(place.run(&["status", "--json"]).expect(0).json()["published"], 1);
 }
+
+#[test]
+fn until_empty_tells_what_is_left_when_it_is_interrupted() {
+    let config = ORDERS_ONLY.replace("file:events.jsonl", "stdout:");
+    let place = Place::ready(&format!("{config}\n[relay]\ndrain_timeout = \"1s\"\n"));
+    // A reader that does not read is a destination that does not answer; nothing is due any more only when it does.
+    let many: Vec<String> = (0..200)
+        .map(|n| {
+            let text = "x".repeat(2_000);
+            format!(
+                r#"{{"event_type":"A","aggregate_type":"ORDER","aggregate_id":"{n}","payload":"{text}"}}"#
+            )
+        })
+        .collect();
+    place.pipe(&["send", "--lines"], &many.join("\n")).expect(0);
+    let line = "(timeout --preserve-status --signal=INT 1 postrider run --until-empty --json 2> said; echo $? > code) | sleep 5";
+    place.shell(line).expect(0);
+    assert_eq!(place.read("code").trim(), "1", "{}", place.read("said"));
+    let said = place.read("said");
+    let summary = said.lines().last().unwrap();
+    let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+    assert!(summary["queued"].as_u64() > Some(0), "{summary}");
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_the_run() {
+    let place = Place::ready(&ORDERS_ONLY.replace("file:events.jsonl", "stdout:"));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    for command in ["run", "run --until-empty"] {
+        let line = format!("(sleep 0.3; timeout 20 postrider {command} 2> said; echo $? > code) | true");
+        place.shell(&line).expect(0);
+        assert_eq!(place.read("code").trim(), "3", "{}", place.read("said"));
+        assert!(
+            place.read("said").contains("1 still queued"),
+            "{}",
+            place.read("said")
+        );
+    }
+    place.run(&["run", "--until-empty"]).expect(0);
+}
+
+#[test]
+fn a_second_relay_says_that_it_stands_by() {
+    let place = Place::ready(ORDERS_ONLY);
+    let line = "postrider run & first=$!
+        sleep 1
+        timeout --preserve-status --signal=INT 3 postrider run 2> said
+        kill -INT $first
+        wait";
+    place.shell(line);
+    let said = place.read("said");
+    assert!(
+        said.contains("standing by: another relay holds the lease"),
+        "{said}"
+    );
+    let alone = place
+        .shell("timeout --preserve-status --signal=INT 3 postrider run")
+        .expect(0);
+    assert!(!alone.err.contains("standing by"), "{}", alone.err);
+}
