@@ -9,7 +9,7 @@ use postrider_core::{
     Answer, Destination, DestinationName, Envelope, Event, Failure, Limits, RelayId, Routed, Router, Sink,
     Store,
 };
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(crate) router: Arc<Router>,
     pub(crate) settings: Settings,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) nudge: Arc<Notify>,
+    pub(crate) nudge: watch::Sender<u64>,
     pub(crate) counts: Counts,
     direct: AtomicU64,
 }
@@ -54,12 +54,12 @@ impl std::fmt::Debug for Relay {
 
 /// Wakes a relay of this process after a commit, sooner than a doorbell could.
 #[derive(Clone, Debug)]
-pub struct Nudge(Arc<Notify>);
+pub struct Nudge(watch::Sender<u64>);
 
 impl Nudge {
     /// Something was committed.
     pub fn nudge(&self) {
-        self.0.notify_one();
+        self.0.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -78,6 +78,9 @@ impl Relay {
 
     /// Publishes until nothing is queued and no parked event is due, then returns as [`Relay::run`] does. Events that wait
     /// for a later attempt, a time or a person stay parked. For tests, and for jobs that empty an outbox and end.
+    ///
+    /// It empties what it owns: it waits while another relay holds the outbox's only shard, and leaves to other living
+    /// relays what is theirs. It also waits while a destination is down or the outbox is paused.
     pub async fn drain(&self) -> Report {
         self.drive(CancellationToken::new(), Until::Empty).await
     }
@@ -94,7 +97,7 @@ impl Relay {
 
     /// Wakes this relay after a commit.
     pub fn nudge(&self) {
-        self.inner.nudge.notify_one();
+        self.nudger().nudge();
     }
 
     /// What every run of this relay has done so far.
@@ -116,10 +119,14 @@ impl Relay {
             Routed::Nowhere(failure) => return Err(failure),
         };
         let event = Arc::new(event.clone());
-        let mut answers = Vec::with_capacity(deliveries.len());
-        for delivery in deliveries {
-            let destination = self.inner.router.destinations()[delivery.destination.0].clone();
-            let (address, message_key) = delivery.rendered?;
+        // All or nothing, as far as that can be known beforehand.
+        let rendered: Result<Vec<_>, Failure> = deliveries
+            .into_iter()
+            .map(|one| Ok((one.destination, one.rendered?)))
+            .collect();
+        let mut answers = Vec::new();
+        for (id, (address, message_key)) in rendered? {
+            let destination = self.inner.router.destinations()[id.0].clone();
             let outgoing = Outgoing {
                 event: event.clone(),
                 order_key: event.order_key(),
@@ -129,7 +136,7 @@ impl Relay {
                 replay: None,
                 shard: postrider_core::Shard(0),
             };
-            let sink = self.inner.sinks[delivery.destination.0].clone();
+            let sink = self.inner.sinks[id.0].clone();
             let name = destination.name.clone();
             let timeout = self.inner.settings.publish_timeout;
             let answer = publish::publish(sink, destination, vec![outgoing], timeout)
@@ -146,7 +153,6 @@ impl Relay {
     }
 
     async fn drive(&self, token: CancellationToken, until: Until) -> Report {
-        let before = self.report();
         let relay = RelayId(Uuid::now_v7().to_string().into());
         let outbox = &self.inner.name;
         tracing::info!(outbox, relay = &*relay.0, "relay started");
@@ -165,15 +171,7 @@ impl Relay {
             self.inner.router.clone(),
             capabilities,
         );
-        Box::pin(Driver::new(self.inner.clone(), engine).run(token, until)).await;
-        let after = self.report();
-        let report = Report {
-            published: after.published - before.published,
-            duplicates: after.duplicates - before.duplicates,
-            dropped: after.dropped - before.dropped,
-            parked: after.parked - before.parked,
-            dead: after.dead - before.dead,
-        };
+        let report = Box::pin(Driver::new(self.inner.clone(), engine).run(token, until)).await;
         tracing::info!(outbox, relay = &*relay.0, ?report, "relay stopped");
         report
     }
@@ -275,7 +273,7 @@ impl RelayBuilder {
                 router: Arc::new(router),
                 settings: self.settings,
                 observers: self.observers,
-                nudge: Arc::new(Notify::new()),
+                nudge: watch::Sender::new(0),
                 counts: Counts::default(),
                 direct: AtomicU64::new(0),
             }),

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use postrider_core::{BoxFuture, Shard, Store, StoreError, StoreErrorKind, crash};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::builder::Inner;
 use crate::clock;
-use crate::engine::{Call, Command, Engine, Fact};
+use crate::engine::{Call, Command, Engine, Fact, Note};
+use crate::notes::{Counts, Report};
 use crate::{notes, publish};
 
 /// How long a call on the store may take. Longer than any store waits for a lock of its own.
@@ -28,6 +29,8 @@ pub(crate) enum Until {
 
 pub(crate) struct Driver {
     inner: Arc<Inner>,
+    counts: Counts,
+    nudged: watch::Receiver<u64>,
     engine: Engine,
     facts: mpsc::UnboundedReceiver<Fact>,
     tell: mpsc::UnboundedSender<Fact>,
@@ -50,8 +53,12 @@ impl Drop for Driver {
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>, engine: Engine) -> Self {
         let (tell, facts) = mpsc::unbounded_channel();
+        let nudged = inner.nudge.subscribe();
+        let counts = Counts::default();
         Self {
             inner,
+            counts,
+            nudged,
             engine,
             facts,
             tell,
@@ -62,7 +69,7 @@ impl Driver {
     }
 
     /// Runs until it is told to stop and everything is drained and released.
-    pub(crate) async fn run(mut self, token: CancellationToken, until: Until) {
+    pub(crate) async fn run(mut self, token: CancellationToken, until: Until) -> Report {
         let mut fact = Fact::Tick;
         let mut stopping = false;
         let mut commands = Vec::new();
@@ -70,7 +77,7 @@ impl Driver {
             self.engine.handle(clock::now(), fact, &mut commands);
             for command in commands.drain(..) {
                 if matches!(command, Command::Finished) {
-                    return;
+                    return self.counts.report();
                 }
                 self.perform(command);
             }
@@ -97,7 +104,7 @@ impl Driver {
             // 2: answers, because what is in flight holds its key back.
             Some(fact) = self.facts.recv() => fact,
             // 3: a commit in this process.
-            () = self.inner.nudge.notified() => Fact::Rang,
+            Ok(()) = self.nudged.changed() => Fact::Rang,
             // 4: time.
             () = rest(sleep) => Fact::Tick,
         }
@@ -152,15 +159,23 @@ impl Driver {
                     bell.abort();
                 }
             }
-            Command::Note(note) => {
-                self.inner.counts.count(&note);
-                notes::log(&self.inner.name, &note);
-                self.inner
-                    .observers
-                    .iter()
-                    .for_each(|observer| observer.note(&self.inner.name, &note));
-            }
+            Command::Note(note) => self.tell_people(&note),
             Command::Finished => {}
+        }
+    }
+
+    fn tell_people(&self, note: &Note) {
+        self.counts.count(note);
+        self.inner.counts.count(note);
+        notes::log(&self.inner.name, note);
+        for observer in &self.inner.observers {
+            let heard = std::panic::catch_unwind(AssertUnwindSafe(|| observer.note(&self.inner.name, note)));
+            if heard.is_err() {
+                tracing::error!(
+                    outbox = self.inner.name,
+                    "an observer panicked; the relay goes on"
+                );
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use postrider_core::{EventId, inert, limits};
 use tracing::{debug, error, info, warn};
 
 use crate::engine::Note;
@@ -61,6 +62,11 @@ impl Counts {
     }
 }
 
+/// An id as a log may show it: whatever a producer put into it, it stays on its line.
+fn shown(id: &EventId) -> Box<str> {
+    inert(id.as_str(), limits::ID)
+}
+
 /// One log line a note: ids and sizes, never payloads.
 pub(crate) fn log(outbox: &str, note: &Note) {
     match note {
@@ -79,7 +85,7 @@ pub(crate) fn log(outbox: &str, note: &Note) {
             attempts,
         } => {
             let (kind, text) = (failure.kind.as_str(), &failure.text);
-            warn!(outbox, %event_id, %destination, kind, %text, ?retry_in, attempts, "refused, will retry");
+            warn!(outbox, event_id = %shown(event_id), %destination, kind, %text, ?retry_in, attempts, "refused, will retry");
         }
         Note::Dead {
             event_id,
@@ -90,15 +96,15 @@ pub(crate) fn log(outbox: &str, note: &Note) {
             let (kind, text) = (failure.kind.as_str(), &failure.text);
             let destination = destination.as_ref().map_or("none", |name| name.as_str());
             let advice = failure.kind.policy().sentence;
-            error!(outbox, %event_id, destination, kind, %text, advice, "dead: needs a person");
+            error!(outbox, event_id = %shown(event_id), destination, kind, %text, advice, "dead: needs a person");
         }
         Note::Duplicate {
             event_id,
             destination,
         } => {
-            info!(outbox, %event_id, %destination, "already published, skipping");
+            info!(outbox, event_id = %shown(event_id), %destination, "already published, skipping");
         }
-        Note::Dropped { event_id } => debug!(outbox, %event_id, "dropped by its route"),
+        Note::Dropped { event_id } => debug!(outbox, event_id = %shown(event_id), "dropped by its route"),
         Note::Parked { count } => debug!(outbox, count, "parked"),
         Note::CircuitOpened {
             destination,
@@ -122,7 +128,7 @@ pub(crate) fn log(outbox: &str, note: &Note) {
             warn!(outbox, doing, kind = word, %error, ?retry_in, advice, "database call failed, will retry");
         }
         Note::Stranded { event_id } => {
-            error!(outbox, %event_id, "found below the floor by the sweep; it is published now, late");
+            error!(outbox, event_id = %shown(event_id), "found below the floor by the sweep; it is published now, late");
         }
     }
 }

@@ -151,6 +151,8 @@ impl Settings {
         at_least("publish_timeout", self.publish_timeout, Duration::from_millis(1))?;
         at_least("retry.base", self.retry.base, Duration::from_millis(1))?;
         at_least("retry.max", self.retry.max, self.retry.base)?;
+        at_least("circuit.base", self.circuit.base, Duration::from_millis(1))?;
+        at_least("circuit.max", self.circuit.max, self.circuit.base)?;
         positive("batch_size", self.batch_size)?;
         positive("window", self.window)?;
         positive("window_bytes", self.window_bytes)?;

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError};
+use postrider_core::{
+    Answer, Class, DestinationId, ErrorKind, Failure, MAX_ERROR_TEXT, Park, Receipt, StoreError, inert,
+};
 
 use super::item::{Item, Origin, State};
 use super::line::Line;
 use super::note::Note;
 use super::send::{Entry, Flight};
+use super::suspects::Suspects;
 use super::{Call, Command, Engine, Plant, Time};
 
 impl Engine {
@@ -79,8 +82,7 @@ impl Engine {
             self.rows
                 .set_state(entry.item, entry.index, State::Confirmed(receipt), false);
         }
-        let batch = self.settings.batch_size;
-        if self.circuits[flight.destination.0].succeeded(now, seqs.into_iter(), batch) {
+        if self.circuits[flight.destination.0].succeeded(now, seqs.into_iter()) {
             out.push(Command::Note(Note::CircuitClosed {
                 destination: name.clone(),
             }));
@@ -130,11 +132,14 @@ impl Engine {
         failure: &Failure,
         out: &mut Vec<Command>,
     ) -> Class {
+        let seq = self
+            .rows
+            .item(entry.item)
+            .map(|item| item.seq)
+            .filter(|_| Suspects::blames(failure.kind));
         let size = flight.entries.len();
-        let alone = flight.alone && size == 1;
-        let seq = self.rows.item(entry.item).map(|item| item.seq);
-        self.circuits[flight.destination.0].bisect(size);
-        if alone && seq.is_some_and(|seq| self.circuits[flight.destination.0].strike(seq)) {
+        let circuit = &mut self.circuits[flight.destination.0];
+        if seq.is_some_and(|seq| circuit.lost(seq, size, flight.alone)) {
             self.close_circuit(now, flight.destination, out);
             return Class::Rejected;
         }
@@ -205,6 +210,9 @@ impl Engine {
         out: &mut Vec<Command>,
     ) {
         let random = self.random();
+        if let Some(seq) = self.rows.item(entry.item).map(|item| item.seq) {
+            self.circuits[destination.0].suspects.clear(seq);
+        }
         let last_success = self.circuits[destination.0].last_success();
         let Some(item) = self.rows.item(entry.item) else {
             return;
@@ -318,10 +326,11 @@ impl Engine {
             text = format!("{text}: {cause}");
             source = cause.source();
         }
+        let (kind, error) = (error.kind(), inert(&text, MAX_ERROR_TEXT).into());
         out.push(Command::Note(Note::StoreFailed {
             doing,
-            kind: error.kind(),
-            error: text,
+            kind,
+            error,
             retry_in,
         }));
     }

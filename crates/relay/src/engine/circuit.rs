@@ -6,13 +6,12 @@ use std::time::Duration;
 use postrider_core::{Address, Limits, RetryPolicy, Seq};
 
 use super::Time;
+use super::suspects::Suspects;
 
 /// Refusals in a row, with no success between, after which the destination and not the events is at fault.
 const REFUSALS: u32 = 20;
-/// Times an event must be alone in flight when the destination is lost, others passing between, to be found guilty.
-const STRIKES: u32 = 3;
-/// How many suspicious events are remembered; the rest start over, which costs time and never an event.
-const SUSPECTS: usize = 256;
+/// How many addresses are remembered for the rotation of probes.
+const ADDRESSES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -32,9 +31,7 @@ pub(super) struct Circuit {
     refusals: u32,
     successes: u64,
     last_success: Option<Time>,
-    /// The largest batch, while a guilty event is looked for.
-    cap: Option<usize>,
-    strikes: BTreeMap<Seq, (u32, u64)>,
+    pub(super) suspects: Suspects,
     probes: u64,
     probed: BTreeMap<Address, u64>,
     pub(super) paused: bool,
@@ -56,8 +53,7 @@ impl Circuit {
             refusals: 0,
             successes: 0,
             last_success: None,
-            cap: None,
-            strikes: BTreeMap::new(),
+            suspects: Suspects::default(),
             probes: 0,
             probed: BTreeMap::new(),
             paused: false,
@@ -120,38 +116,47 @@ impl Circuit {
         match self.state {
             State::Open { until } if now >= until && self.calls == 0 => Room::Probe,
             State::Open { .. } | State::HalfOpen => Room::None,
-            State::Closed => {
-                let alone = self.cap.is_some();
-                if self.calls >= if alone { 1 } else { concurrent.max(1) } {
-                    return Room::None;
-                }
-                let in_flight = self
-                    .limits
-                    .max_in_flight
-                    .map_or(usize::MAX, |max| max.max(1) as usize);
-                let room = batch
-                    .min(self.cap.unwrap_or(batch))
-                    .min(in_flight.saturating_sub(self.in_flight))
-                    .min(self.limits.max_rate.map_or(usize::MAX, |_| self.tokens as usize));
-                if room == 0 { Room::None } else { Room::Batch(room) }
-            }
+            State::Closed if self.suspects.is_flying() => Room::None,
+            State::Closed => match self.suspects.room() {
+                Some(_) if self.calls > 0 => Room::None,
+                Some(size) => Room::Suspects(size.min(self.free(batch))),
+                None if self.calls >= concurrent.max(1) => Room::None,
+                None => match self.free(batch) {
+                    0 => Room::None,
+                    size => Room::Batch(size),
+                },
+            },
         }
     }
 
-    pub(super) fn handed_over(&mut self, events: usize, probe: bool) {
+    /// How many events the limits leave room for.
+    fn free(&self, batch: usize) -> usize {
+        let in_flight = self
+            .limits
+            .max_in_flight
+            .map_or(usize::MAX, |max| max.max(1) as usize);
+        let tokens = self.limits.max_rate.map_or(usize::MAX, |_| self.tokens as usize);
+        batch.min(in_flight.saturating_sub(self.in_flight)).min(tokens)
+    }
+
+    pub(super) fn handed_over(&mut self, events: usize, room: Room) {
         self.in_flight += events;
         self.calls += 1;
         if self.limits.max_rate.is_some() {
             self.tokens -= events as f64;
         }
-        if probe {
-            self.state = State::HalfOpen;
+        match room {
+            Room::Probe => self.state = State::HalfOpen,
+            Room::Suspects(_) => self.suspects.handed_over(true),
+            Room::Batch(_) => self.suspects.handed_over(false),
+            Room::None => {}
         }
     }
 
     pub(super) fn answered(&mut self, events: usize) {
         self.in_flight = self.in_flight.saturating_sub(events);
         self.calls = self.calls.saturating_sub(1);
+        self.suspects.landed();
     }
 
     /// A probe ended without telling anything about the destination: another may follow at once.
@@ -164,17 +169,18 @@ impl Circuit {
     }
 
     /// Something was confirmed. True when that closed the circuit.
-    pub(super) fn succeeded(&mut self, now: Time, seqs: impl Iterator<Item = Seq>, batch: usize) -> bool {
+    pub(super) fn succeeded(&mut self, now: Time, seqs: impl Iterator<Item = Seq>) -> bool {
         self.successes += 1;
         self.last_success = Some(now);
         self.refusals = 0;
+        let mut suspects = false;
         for seq in seqs {
-            self.strikes.remove(&seq);
+            suspects |= self.suspects.contains(seq);
+            self.suspects.clear(seq);
         }
-        self.cap = self
-            .cap
-            .map(|cap| cap.saturating_mul(2))
-            .filter(|cap| *cap < batch);
+        if suspects {
+            self.suspects.relax();
+        }
         self.close()
     }
 
@@ -212,24 +218,12 @@ impl Circuit {
         delay
     }
 
-    /// A call of `size` events was lost: smaller calls from here on, until the guilty one is alone.
-    pub(super) fn bisect(&mut self, size: usize) {
-        self.cap = Some((size / 2).max(1));
-    }
-
-    /// An event was alone in flight when the destination was lost. True when it is found guilty.
-    pub(super) fn strike(&mut self, seq: Seq) -> bool {
-        let successes = self.successes;
-        let (strikes, at) = self.strikes.entry(seq).or_insert((0, u64::MAX));
-        if *at != successes {
-            *strikes += 1;
-            *at = successes;
-        }
-        let guilty = *strikes >= STRIKES;
+    /// An event was in a call of `size` that was lost. True when it was alone often enough to be guilty.
+    pub(super) fn lost(&mut self, seq: Seq, size: usize, alone: bool) -> bool {
+        self.suspects.lost(seq, size);
+        let guilty = alone && size == 1 && self.suspects.strike(seq, self.successes);
         if guilty {
-            self.strikes.remove(&seq);
-        } else if self.strikes.len() > SUSPECTS {
-            self.strikes.pop_first();
+            self.suspects.clear(seq);
         }
         guilty
     }
@@ -242,7 +236,7 @@ impl Circuit {
     /// Counts a probe of an address; gives its number.
     pub(super) fn probe(&mut self, address: &Address) -> u64 {
         self.probes += 1;
-        if self.probed.len() > SUSPECTS {
+        if self.probed.len() > ADDRESSES {
             self.probed.clear();
         }
         self.probed.insert(address.clone(), self.probes);
@@ -276,4 +270,6 @@ pub(super) enum Room {
     None,
     Probe,
     Batch(usize),
+    /// Events that were in lost calls, with nothing else in flight.
+    Suspects(usize),
 }

@@ -121,6 +121,20 @@ impl Item {
                     .any(|one| matches!(one.state, State::Park(_))))
     }
 
+    /// Rows that its settle leaves in the parked table.
+    pub(super) fn parked_rows(&self) -> usize {
+        let nowhere = usize::from(matches!(
+            &self.verdict,
+            Some(Verdict::Leaves(Leaves::Decided { .. }))
+        ));
+        nowhere
+            + self
+                .deliveries
+                .iter()
+                .filter(|one| matches!(one.state, State::Park(_)))
+                .count()
+    }
+
     pub(super) fn at(&self, destination: DestinationId) -> Option<&Delivery> {
         self.deliveries.iter().find(|one| one.destination == destination)
     }

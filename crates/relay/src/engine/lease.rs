@@ -50,6 +50,8 @@ pub(super) struct Leases {
     expired: bool,
     beat: Option<Beat>,
     next_beat: Time,
+    /// After a failed heartbeat nothing is urgent enough to ask again at once.
+    failed_until: Option<Time>,
     share: Option<usize>,
     release: Vec<(Shard, Token)>,
     released: BTreeSet<Shard>,
@@ -62,6 +64,7 @@ struct Beat {
     call: Call,
     sent: Time,
     suspects: Vec<Suspect>,
+    release: Vec<(Shard, Token)>,
     last: bool,
 }
 
@@ -177,6 +180,9 @@ impl Engine {
             Ok(standing) => standing,
             Err(error) => {
                 self.leases.next_beat = now + RETRY;
+                self.leases.failed_until = Some(now + RETRY);
+                // What was to be given up is given up with the next one; what was to be written is written then.
+                self.leases.release.extend(beat.release);
                 self.note_store("heartbeat", &error, RETRY, out);
                 return;
             }
@@ -320,9 +326,11 @@ impl Engine {
 
     /// Sends a heartbeat when one is due.
     pub(super) fn beat(&mut self, now: Time, out: &mut Vec<Command>) {
-        if self.leases.beat.is_some() || self.leases.signed_off {
+        let resting = self.leases.failed_until.is_some_and(|until| now < until);
+        if self.leases.beat.is_some() || self.leases.signed_off || resting {
             return;
         }
+        self.leases.failed_until = None;
         self.choose_suspects(now);
         let unwritten = |held: &Held| matches!(held.trying, Some((_, false)));
         let urgent = !self.leases.release.is_empty() || self.leases.held.values().any(unwritten);
@@ -347,6 +355,7 @@ impl Engine {
             call,
             sent: now,
             suspects: suspects.clone(),
+            release: release.clone(),
             last,
         });
         let held = self
@@ -415,7 +424,7 @@ impl Engine {
     }
 
     /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.
-    pub(super) fn drain_shards(&mut self) {
+    pub(super) fn drain_shards(&mut self, out: &mut Vec<Command>) {
         let draining: Vec<Shard> = self
             .leases
             .held
@@ -451,6 +460,10 @@ impl Engine {
                     self.leases.release.push((shard, held.token));
                 }
                 self.leases.released.insert(shard);
+                out.push(Command::Note(Note::LeaseLost {
+                    shard,
+                    released: true,
+                }));
             }
         }
     }

@@ -22,6 +22,7 @@ mod send;
 mod settle;
 mod slab;
 mod stop;
+mod suspects;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -266,7 +267,7 @@ impl Engine {
         self.cut_short(now, out);
         self.hold_back(now);
         self.probe_parked(now);
-        self.drain_shards();
+        self.drain_shards(out);
         self.send(now, out);
         self.write_settle(now, out);
         self.ask_read(now, out);

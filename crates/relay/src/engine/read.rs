@@ -20,6 +20,8 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Due heads per read, and rows behind each.
 const HEADS: usize = 256;
 const FOLLOWERS: u32 = 64;
+/// Rows in memory while nothing leaves: enough to probe with another when one of them is to blame.
+const PROBES: usize = 16;
 /// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
 const LEAST_BYTES: usize = 64 << 10;
 
@@ -215,7 +217,7 @@ impl Engine {
             .iter()
             .all(|circuit| circuit.is_open() || circuit.is_shut(now));
         let full =
-            self.rows.bytes() >= self.settings.window_bytes || (nothing_leaves && !self.rows.is_empty());
+            self.rows.bytes() >= self.settings.window_bytes || (nothing_leaves && self.rows.len() >= PROBES);
         if full {
             return Vec::new();
         }

@@ -46,7 +46,15 @@ impl Engine {
         }
         for index in 0..self.circuits.len() {
             let destination = DestinationId(index);
-            while self.rows.has_ready(destination) && self.send_one(now, destination, out) {}
+            let mut passed = 0;
+            // Suspects and the rest may pass the turn to each other once; when both have, there is nothing to send.
+            while passed < 2 && self.rows.has_ready(destination) {
+                let before = out.len();
+                if !self.send_one(now, destination, out) {
+                    break;
+                }
+                passed = if out.len() > before { 0 } else { passed + 1 };
+            }
         }
     }
 
@@ -64,16 +72,16 @@ impl Engine {
                     self.take(line, 1, call, &mut entries, &mut outgoing);
                 }
             }
-            Room::Batch(size) => {
+            Room::Batch(size) | Room::Suspects(size) => {
                 self.fill(destination, size, ordered, call, &mut entries, &mut outgoing);
             }
         }
         if entries.is_empty() {
-            return false;
+            return self.pass_turn(destination, room);
         }
         let circuit = &mut self.circuits[destination.0];
         let alone = circuit.calls == 0;
-        circuit.handed_over(entries.len(), room == Room::Probe);
+        circuit.handed_over(entries.len(), room);
         if !alone {
             for flight in self
                 .flights
@@ -106,6 +114,29 @@ impl Engine {
         true
     }
 
+    /// Whoever has the turn and nothing to send gives it up: suspects to the rest, the rest to suspects that are ready.
+    /// True when the other side should be asked.
+    fn pass_turn(&mut self, destination: DestinationId, room: Room) -> bool {
+        let ready = |line: LineId| self.is_suspect(destination, line) && self.line_may_send(line);
+        let turn = match room {
+            Room::Suspects(_) => false,
+            Room::Batch(_) => self.rows.ready_lines(destination).into_iter().any(ready),
+            Room::Probe | Room::None => return false,
+        };
+        self.circuits[destination.0].suspects.give_turn(turn);
+        turn || matches!(room, Room::Suspects(_))
+    }
+
+    /// Whether the head of a line was in a call that was lost.
+    fn is_suspect(&self, destination: DestinationId, line: LineId) -> bool {
+        let suspects = &self.circuits[destination.0].suspects;
+        let head = self
+            .rows
+            .line(line)
+            .and_then(|line| line.waiting.first_key_value());
+        !suspects.is_empty() && head.is_some_and(|(seq, _)| suspects.contains(*seq))
+    }
+
     fn fill(
         &mut self,
         destination: DestinationId,
@@ -119,19 +150,21 @@ impl Engine {
         // Half a batch for one key keeps a hot key fast and leaves room for the others.
         let per_line = if ordered { (size / 2).max(1) } else { 1 };
         let mut shut = Vec::new();
+        let suspects = self.circuits[destination.0].suspects.room().is_some();
         while entries.len() < size && empty < ROUND.len() && bytes < CALL_BYTES {
             let lane = ROUND[turn % ROUND.len()];
             turn += 1;
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
                 Some(line) if !self.may_send(line) => shut.push(line),
+                Some(line) if self.is_suspect(destination, line) != suspects => shut.push(line),
                 Some(line) => {
                     empty = 0;
                     let careful = self
                         .rows
                         .line(line)
                         .is_some_and(|line| self.leases.is_careful(line.key.0));
-                    let take = if careful {
+                    let take = if careful || suspects {
                         1
                     } else {
                         per_line.min(size - entries.len())
@@ -156,8 +189,9 @@ impl Engine {
                 let line = self.rows.line(id)?;
                 let head = self.rows.item(*line.waiting.first_key_value()?.1)?;
                 let address = &head.at(destination)?.address;
+                let suspect = circuit.suspects.contains(head.seq);
                 Some((
-                    (circuit.probed(address), line.probed, head.seq),
+                    (suspect, circuit.probed(address), line.probed, head.seq),
                     id,
                     address.clone(),
                 ))

@@ -228,11 +228,7 @@ impl Engine {
                     fenced.insert(shard);
                 }
                 Settled::Done | Settled::Gone => {
-                    parked += usize::from(
-                        item.deliveries
-                            .iter()
-                            .any(|one| matches!(one.state, State::Park(_))),
-                    );
+                    parked += item.parked_rows();
                     if matches!(item.origin, Origin::Parked(_)) {
                         self.read_soon(now);
                     }
