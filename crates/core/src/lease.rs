@@ -77,6 +77,8 @@ pub struct Standing {
     pub leases: Vec<Lease>,
     /// How many shards are this relay's fair share. What it owns above that it drains and releases.
     pub share: u16,
+    /// How many shards there are.
+    pub shards: u16,
     /// What operators decided.
     pub controls: Controls,
 }

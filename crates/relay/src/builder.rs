@@ -79,8 +79,8 @@ impl Relay {
     /// Publishes until nothing is queued and no parked event is due, then returns as [`Relay::run`] does. Events that wait
     /// for a later attempt, a time or a person stay parked. For tests, and for jobs that empty an outbox and end.
     ///
-    /// It empties what it owns: it waits while another relay holds the outbox's only shard, and leaves to other living
-    /// relays what is theirs. It also waits while a destination is down or the outbox is paused.
+    /// It waits while another relay is alive and holds a part of the outbox, while a destination is down, and while the
+    /// outbox is paused; [`Relay::drain_until`] can be ended.
     pub async fn drain(&self) -> Report {
         self.drive(CancellationToken::new(), Until::Empty).await
     }

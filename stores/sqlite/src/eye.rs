@@ -225,6 +225,7 @@ fn same_content(sent: &Event, event: &Event) -> bool {
         && sent.event_type == event.event_type
         && sent.aggregate_type == event.aggregate_type
         && sent.aggregate_id == event.aggregate_id
+        && sent.key == event.key
 }
 
 /// The columns that only a parked row has.

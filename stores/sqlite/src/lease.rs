@@ -39,6 +39,7 @@ pub(crate) fn heartbeat(
     let standing = Standing {
         leases: book.leases(beat)?,
         share,
+        shards: 1,
         controls: controls(&tx, tables)?,
     };
     settle::trim(&tx, tables, history, now, TRIMMED)?;
@@ -144,6 +145,16 @@ impl Book<'_> {
         Ok(())
     }
 
+    /// The latest end of a lease that can be true. One further ahead was written before the clock was set back; waiting
+    /// for it could take years.
+    fn believable(&self, beat: &Heartbeat) -> i64 {
+        let ahead = beat
+            .term
+            .saturating_mul(10)
+            .saturating_add(Duration::from_secs(60));
+        self.now.saturating_add(clock::micros(ahead))
+    }
+
     /// Takes one shard if it may be taken. Taking it from an expired owner counts as unclean.
     fn take(&self, beat: &Heartbeat, state: &State) -> Result<bool> {
         let changed = self.execute(
@@ -152,8 +163,9 @@ impl Book<'_> {
                     maybe_sent = iif(owner IS NULL, maybe_sent,
                         coalesce((SELECT in_flight FROM {outbox_relay} WHERE relay = owner), 0))
              WHERE shard = ?1
-               AND NOT EXISTS (SELECT 1 FROM {outbox_relay} WHERE relay = owner AND expires_at > ?3)",
-            params![state.shard.0, &*beat.relay.0, self.now],
+               AND NOT EXISTS (SELECT 1 FROM {outbox_relay}
+                   WHERE relay = owner AND expires_at > ?3 AND expires_at <= ?4)",
+            params![state.shard.0, &*beat.relay.0, self.now, self.believable(beat)],
         )?;
         Ok(changed > 0)
     }

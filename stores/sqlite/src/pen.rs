@@ -131,6 +131,9 @@ impl<'tx> Pen<'tx> {
         if !self.find_queued.exists(named)? {
             return Ok(Settled::Gone);
         }
+        if self.is_taken(place, &entry.leaves)? {
+            return Ok(Settled::Gone);
+        }
         match &entry.leaves {
             Leaves::Decided { sent, parked } => {
                 for (destination, receipt) in sent {
@@ -145,6 +148,23 @@ impl<'tx> Pen<'tx> {
         }
         self.remove_queued.execute([place])?;
         Ok(Settled::Done)
+    }
+
+    /// Whether another event is parked at the place that this one would take. That happens only to a database whose
+    /// sequence was reset by hand; the row then stays queued, where it can be seen, because removing it would lose it.
+    fn is_taken(&mut self, place: i64, leaves: &Leaves) -> Result<bool> {
+        let Leaves::Decided { parked, .. } = leaves else {
+            return Ok(false);
+        };
+        for park in parked {
+            if self
+                .find_parked
+                .exists(params![place, destination_text(park.destination.as_ref())])?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn publish_queued(

@@ -90,8 +90,30 @@ async fn a_discarded_row_is_kept_with_its_reason_and_was_not_published() {
         .expect("discarded");
     let kept = db.text("SELECT outcome || ' ' || reason || ' ' || error_text FROM outbox_sent");
     assert_eq!(kept.as_deref(), Some("discarded spam not wanted"));
-    assert_eq!(db.number("SELECT count(*) FROM outbox_events"), 0);
+    let seen = db.text(
+        "SELECT status || ' ' || error_kind || ' ' || last_error || ' ' || error_message FROM outbox_events
+         WHERE published IS NULL AND published_at IS NULL",
+    );
+    assert_eq!(seen.as_deref(), Some("DISCARDED rejected spam spam"));
     assert_eq!(db.number("SELECT discarded FROM outbox_meta"), 1);
+    let by_status = |status| Filter {
+        status: vec![status],
+        ..Filter::default()
+    };
+    for (status, count) in [
+        (Status::Discarded, 1),
+        (Status::Published, 0),
+        (Status::DeadLetter, 0),
+    ] {
+        let listing = db.store.list(by_status(status), 10, None).await.expect("listed");
+        assert_eq!(listing.events.len(), count, "{status:?}");
+    }
+    let chunk = db
+        .store
+        .act(act(Verb::Redrive, by_id("e000")))
+        .await
+        .expect("answered");
+    assert_eq!(chunk.refused, [("e000".into(), Status::Discarded)]);
     assert_eq!(db.store.stats().await.expect("stats").published, 0);
 }
 

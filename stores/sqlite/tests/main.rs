@@ -21,5 +21,6 @@ mod history;
 mod inbox;
 mod plans;
 mod produce;
+mod reset;
 mod schema;
 mod sql;

@@ -85,6 +85,7 @@ fn stats(model: &Model, now: Duration) -> Stats {
         queued: model.queued().count() as u64,
         published: counters.sent,
         duplicates: counters.duplicates,
+        discarded: counters.discarded,
         ..Stats::default()
     };
     let mut oldest: Option<Duration> = model.queued().map(|row| row.inserted).min();
@@ -167,8 +168,7 @@ fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chu
 }
 
 fn matches(filter: &Filter, now: Duration, record: &EventRecord, route: &RecordedRoute) -> bool {
-    let Timestamp(created) = record.created_at;
-    let age = Duration::from_micros(u64::try_from(time(now).0 - created).unwrap_or(0));
+    let age = since(now, record.created_at);
     (filter.status.is_empty() || filter.status.contains(&route.status))
         && filter.event_id.as_ref().is_none_or(|id| *id == record.event_id)
         && filter
@@ -179,6 +179,14 @@ fn matches(filter: &Filter, now: Duration, record: &EventRecord, route: &Recorde
         && (filter.destination.is_none() || filter.destination == route.destination)
         && (filter.error_kind.is_none() || filter.error_kind == route.error_kind)
         && filter.older_than.is_none_or(|least| age >= least)
+        && filter.failing_for.is_none_or(|least| {
+            let first = route.failed.filter(|_| route.failures > 0);
+            first.is_some_and(|(first, _)| since(now, first) >= least)
+        })
+}
+
+fn since(now: Duration, Timestamp(at): Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(time(now).0 - at).unwrap_or(0))
 }
 
 type Place = (Seq, Option<DestinationName>);

@@ -7,7 +7,7 @@ use postrider_core::{DestinationName, EventRecord, RecordedRoute, Seq, Status, T
 
 use crate::model::{Fate, Model, Parked, Record, Row};
 
-/// One record a row of `outbox`, whatever became of it since. A discarded part is not shown: no status word says it.
+/// One record a row of `outbox`, whatever became of it since.
 pub(super) fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord> {
     let mut records = BTreeMap::new();
     for row in model.queued() {
@@ -17,9 +17,7 @@ pub(super) fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord
         enter(&mut records, &parked.row, parked_route(model, now, parked));
     }
     for record in model.history() {
-        if let Some(route) = sent_route(record) {
-            enter(&mut records, &record.row, route);
-        }
+        enter(&mut records, &record.row, sent_route(record));
     }
     for record in records.values_mut() {
         record.routes.sort_by_key(|route| badness(route.status));
@@ -81,15 +79,18 @@ pub(super) fn parked_route(model: &Model, now: Duration, parked: &Parked) -> Rec
     }
 }
 
-fn sent_route(record: &Record) -> Option<RecordedRoute> {
-    let Fate::Sent(receipt) = &record.fate else {
-        return None;
-    };
-    Some(RecordedRoute {
-        published_at: Some(time(record.at)),
-        receipt: receipt.0.as_deref().map(str::to_owned),
-        ..route(record.destination.clone(), Status::Published)
-    })
+fn sent_route(record: &Record) -> RecordedRoute {
+    match &record.fate {
+        Fate::Sent(receipt) => RecordedRoute {
+            published_at: Some(time(record.at)),
+            receipt: receipt.0.as_deref().map(str::to_owned),
+            ..route(record.destination.clone(), Status::Published)
+        },
+        Fate::Discarded(reason) => RecordedRoute {
+            error: Some(reason.clone()),
+            ..route(record.destination.clone(), Status::Discarded)
+        },
+    }
 }
 
 pub(super) fn time(at: Duration) -> Timestamp {
@@ -104,6 +105,7 @@ fn badness(status: Status) -> u8 {
         Status::Waiting => 3,
         Status::Scheduled => 4,
         Status::Pending => 5,
-        Status::Published => 6,
+        Status::Discarded => 6,
+        Status::Published => 7,
     }
 }

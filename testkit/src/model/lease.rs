@@ -55,6 +55,7 @@ impl Model {
         Standing {
             leases: self.leases_of(&beat.relay),
             share,
+            shards: self.options.shards,
             controls: self.controls.clone(),
         }
     }

@@ -161,9 +161,11 @@ impl Record {
     pub(super) fn same_content(&self, event: &Event) -> bool {
         let sent = &self.row.event;
         sent.payload.as_bytes() == event.payload.as_bytes()
+            && sent.content_type() == event.content_type()
             && sent.event_type == event.event_type
             && sent.aggregate_type == event.aggregate_type
             && sent.aggregate_id == event.aggregate_id
+            && sent.key == event.key
     }
 }
 

@@ -72,6 +72,7 @@ cases! { $ store_suite, store, "Store"
     }
     level_one {
         the_same_content_is_known_by_destination [LevelOne];
+        headers_are_not_content_and_everything_else_is [LevelOne];
         other_content_is_told_apart [LevelOne];
         another_destination_is_another_matter [LevelOne];
         parked_and_discarded_rows_were_not_sent [LevelOne Console];
@@ -146,6 +147,7 @@ cases! { $ store_suite, store, "Store"
         a_listing_shows_the_worst_state [Console];
         a_reused_id_shows_every_record [Console];
         failures_are_grouped_by_destination_and_kind [Console];
+        what_fails_for_long_is_found [Console];
         a_purge_keeps_the_count_of_published [Console];
     }
     operate {

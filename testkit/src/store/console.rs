@@ -142,6 +142,23 @@ pub(super) async fn a_purge_keeps_the_count_of_published(bench: Bench) {
     assert_eq!(console.stats().await.expect("stats").published, 2);
 }
 
+pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
+    let parks = [
+        (event("failing", "a"), refused("d", HOUR)),
+        (event("waiting", "a"), waiting("d")),
+        (event("dead", "b"), dead(Some("d"))),
+    ];
+    bench.parked(&parks).await;
+    bench.commit(&[event("queued", "c")]).await;
+    let failing = |least| Filter {
+        status: vec![Status::Retrying],
+        failing_for: Some(least),
+        ..Filter::default()
+    };
+    assert_eq!(names(&listed(&bench, failing(Duration::ZERO)).await), ["failing"]);
+    assert!(listed(&bench, failing(HOUR)).await.is_empty());
+}
+
 async fn listed(bench: &Bench, filter: Filter) -> Vec<EventRecord> {
     bench
         .console()

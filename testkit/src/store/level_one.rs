@@ -1,6 +1,6 @@
 //! The first check against duplicates: whether an id was published to a destination before, and with which content.
 
-use postrider_core::{Act, Filter, QueuedRow, SentBefore, Settled, Verb};
+use postrider_core::{Act, Event, Filter, Leaves, QueuedRow, SentBefore, Settled, Verb};
 
 use super::bench::{Bench, Relay};
 use super::words::{event, event_with, leaves_as, parks_as, refused, sent, to, waiting};
@@ -16,6 +16,38 @@ pub(super) async fn other_content_is_told_apart(bench: Bench) {
     let relay = after_sending(&bench, &["d"]).await;
     bench.commit(&[event_with("same", "k", "{\"other\":true}")]).await;
     assert_eq!(known(only(&relay).await.sent_before), [("d".to_owned(), false)]);
+}
+
+pub(super) async fn headers_are_not_content_and_everything_else_is(bench: Bench) {
+    let relay = after_sending(&bench, &["d"]).await;
+    let changes: [(&str, fn(&mut Event)); 6] = [
+        ("headers", |event| {
+            drop(event.headers.insert("traceparent".into(), "new".into()))
+        }),
+        ("type", |event| event.event_type = "Other".into()),
+        ("aggregate type", |event| event.aggregate_type = "OTHER".into()),
+        ("aggregate id", |event| event.aggregate_id = "other".into()),
+        ("key", |event| event.key = Some("other".into())),
+        ("content type", |event| {
+            event.content_type = Some("text/plain".into())
+        }),
+    ];
+    for (what, change) in changes {
+        let mut changed = event("same", "k");
+        change(&mut changed);
+        bench.commit(&[changed]).await;
+        let row = only(&relay).await;
+        let is_same = what == "headers";
+        assert_eq!(
+            known(row.sent_before.clone()),
+            [("d".to_owned(), is_same)],
+            "{what}"
+        );
+        assert_eq!(
+            relay.settle_one(leaves_as(&row, Leaves::Duplicate)).await,
+            Settled::Done
+        );
+    }
 }
 
 pub(super) async fn another_destination_is_another_matter(bench: Bench) {

@@ -92,6 +92,11 @@ pub(super) async fn a_discarded_row_never_comes_back(bench: Bench) {
     }
     let copy = relay.settle_one(parks_as(&rows[0], vec![waiting("d")])).await;
     assert_eq!(copy, Settled::Gone);
+    let shown = bench.console().show("a".into()).await.expect("shown").remove(0);
+    assert_eq!(shown.status(), Status::Discarded);
+    assert_eq!(shown.routes[0].error.as_deref(), Some("wrong"), "with its reason");
+    let stats = bench.console().stats().await.expect("stats");
+    assert_eq!((stats.discarded, stats.published), (1, 0));
     assert_eq!(relay.due_names().await, pairs(&[("b", "d")]));
 }
 

@@ -53,6 +53,7 @@ pub(super) struct Leases {
     /// After a failed heartbeat nothing is urgent enough to ask again at once.
     failed_until: Option<Time>,
     share: Option<usize>,
+    shards: usize,
     release: Vec<(Shard, Token)>,
     released: BTreeSet<Shard>,
     /// Set once the shards are given up for good and the database knows.
@@ -69,6 +70,11 @@ struct Beat {
 }
 
 impl Leases {
+    /// Whether every shard of the outbox is held here.
+    pub(super) fn has_all(&self) -> bool {
+        self.held.len() >= self.shards
+    }
+
     pub(super) fn is_valid(&self, now: Time) -> bool {
         self.valid_until.is_some_and(|until| now < until)
     }
@@ -193,6 +199,7 @@ impl Engine {
         }
         self.leases.expired = false;
         self.leases.share = Some(usize::from(standing.share));
+        self.leases.shards = usize::from(standing.shards);
         self.leases.next_beat = beat.sent + self.settings.lease / 3;
         self.leases.signed_off = beat.last;
         for (index, destination) in self.router.destinations().iter().enumerate() {

@@ -248,9 +248,12 @@ impl Engine {
         wake
     }
 
-    /// Whether nothing is in memory and the last complete read found nothing: what `drain` waits for.
+    /// Whether every shard is held, nothing is in memory and the last complete read found nothing: what `drain` waits for.
     pub fn is_idle(&self) -> bool {
-        self.rows.is_empty() && self.settling.is_idle() && self.reading.found_nothing()
+        self.leases.has_all()
+            && self.rows.is_empty()
+            && self.settling.is_idle()
+            && self.reading.found_nothing()
     }
 
     /// Rows and bytes in memory, for the bounds that are checked.

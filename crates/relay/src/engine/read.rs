@@ -360,6 +360,10 @@ impl Engine {
             let (count, highest) = rows.fold((0, Seq(0)), |(n, high), row| (n + 1, high.max(row.seq)));
             let floor = self.reading.ranges.entry((range.shard, range.lane)).or_default();
             floor.more = count >= range.limit;
+            if page.horizon < floor.scanned && !last_seen {
+                // The places began anew under our feet: tables made again, a sequence reset, a backup restored.
+                floor.scanned = Seq(0);
+            }
             let to = if last_seen {
                 highest
             } else {

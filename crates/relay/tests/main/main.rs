@@ -5,6 +5,7 @@ mod build;
 mod destinations;
 mod direct;
 mod edges;
+mod found;
 mod logs;
 mod order;
 mod people;

@@ -107,7 +107,8 @@ fn chosen(
     };
     let route = record.routes.iter().find(|route| {
         // An event that was sent to a destination before may be parked for it again; only the parked route is meant.
-        destination_text(route.destination.as_ref()) == at.1 && route.status != Status::Published
+        let is_past = matches!(route.status, Status::Published | Status::Discarded);
+        destination_text(route.destination.as_ref()) == at.1 && !is_past
     });
     let route = route
         .filter(|route| matches(filter, view.standing.now, &record, route))
@@ -162,7 +163,12 @@ fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(postrider_core::Ev
     let records = list::show(view, id)?;
     Ok(records
         .into_iter()
-        .filter(|record| matches!(record.status(), Status::Pending | Status::Published))
+        .filter(|record| {
+            matches!(
+                record.status(),
+                Status::Pending | Status::Published | Status::Discarded
+            )
+        })
         .map(|record| (record.event_id.clone(), record.status()))
         .collect())
 }
@@ -187,6 +193,7 @@ fn note(view: &View<'_>, act: &Act, chunk: &Chunk) -> Result<()> {
         "destination": filter.destination.as_ref().map(|name| name.as_str()),
         "error_kind": filter.error_kind,
         "older_than_seconds": filter.older_than.map(|age| age.as_secs()),
+        "failing_for_seconds": filter.failing_for.map(|age| age.as_secs()),
     });
     let refused = chunk.refused.len() as u64;
     audit(

@@ -10,6 +10,7 @@ use super::{View, cursor, place_of, severity, status};
 use crate::clock;
 use crate::error::Result;
 use crate::row::{self, BEHIND, Stored};
+use crate::schema;
 
 /// Places looked at in one go. A filter that matches little goes through many of them, on a connection of its own.
 const STRIDE: i64 = 500;
@@ -69,6 +70,11 @@ pub(super) fn matches(filter: &Filter, now: i64, record: &EventRecord, route: &R
         && (filter.destination.is_none() || filter.destination == route.destination)
         && (filter.error_kind.is_none() || filter.error_kind == route.error_kind)
         && filter.older_than.is_none_or(|least| age >= least)
+        && filter.failing_for.is_none_or(|least| {
+            // A redriven row starts at zero: it fails again before it fails for long.
+            let first = route.failed.filter(|_| route.failures > 0);
+            first.is_some_and(|(first, _)| clock::until(first.0, now) >= least)
+        })
 }
 
 /// The places that a filter may be about: a superset, in order, found without reading tables that cannot match.
@@ -81,8 +87,9 @@ struct Candidates {
 impl Candidates {
     fn of(view: &View<'_>, filter: &Filter) -> Self {
         let wants = |status: Status| filter.status.is_empty() || filter.status.contains(&status);
-        let is_parked = |status: &Status| !matches!(status, Status::Pending | Status::Published);
-        let needs_error = filter.error_kind.is_some();
+        let is_parked =
+            |status: &Status| !matches!(status, Status::Pending | Status::Published | Status::Discarded);
+        let needs_error = filter.error_kind.is_some() || filter.failing_for.is_some();
         let mut arms = Vec::new();
         let mut values = Vec::new();
         if wants(Status::Pending) && filter.destination.is_none() && !needs_error {
@@ -100,16 +107,23 @@ impl Candidates {
                 (false, true) => "dead = 0",
                 _ => "1",
             };
-            arms.push(Self::arm(view, filter, "{outbox_parked}", only, &mut values));
+            let only = match filter.failing_for {
+                Some(least) => {
+                    let before = schema::since(view.standing.now, least);
+                    format!("{only} AND failures > 0 AND first_failed_at <= {before}")
+                }
+                None => only.to_owned(),
+            };
+            arms.push(Self::arm(view, filter, "{outbox_parked}", &only, &mut values));
         }
-        if wants(Status::Published) && !needs_error {
-            arms.push(Self::arm(
-                view,
-                filter,
-                "{outbox_sent}",
-                "outcome = 'published'",
-                &mut values,
-            ));
+        let outcomes = match (wants(Status::Published), wants(Status::Discarded)) {
+            (true, true) => Some("outcome IN ('published', 'discarded')"),
+            (true, false) => Some("outcome = 'published'"),
+            (false, true) => Some("outcome = 'discarded'"),
+            (false, false) => None,
+        };
+        if let Some(only) = outcomes.filter(|_| !needs_error) {
+            arms.push(Self::arm(view, filter, "{outbox_sent}", only, &mut values));
         }
         let sql = (!arms.is_empty()).then(|| format!("{} ORDER BY seq LIMIT ?", arms.join(" UNION ")));
         Self { sql, values }
@@ -168,12 +182,13 @@ const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures,
             first_failed_at, last_failed_at, iif(dead = 1, NULL, next_attempt_at)
      FROM {outbox_parked_status} WHERE seq = ?1 ORDER BY severity, destination";
 
-const SENT: &str = "SELECT {sent_columns}, destination, published_at, receipt, attempts, failures
-     FROM {outbox_sent} WHERE seq = ?1 AND outcome = 'published' ORDER BY id";
+const SENT: &str =
+    "SELECT {sent_columns}, destination, published_at, receipt, attempts, failures, outcome, reason
+     FROM {outbox_sent} WHERE seq = ?1 AND outcome IN ('published', 'discarded') ORDER BY id";
 
 type ReadRoute = fn(&Row<'_>) -> rusqlite::Result<RecordedRoute>;
 
-/// Everything that is known of the event at a place; none when nothing is left of it but what was thrown away.
+/// Everything that is known of the event at a place; none when nothing is left of it.
 pub(super) fn record(view: &View<'_>, place: i64) -> Result<Option<EventRecord>> {
     let mut found: Option<EventRecord> = None;
     let arms: [(&str, ReadRoute); 3] = [
@@ -247,14 +262,24 @@ fn parked_route(row: &Row<'_>) -> rusqlite::Result<RecordedRoute> {
 }
 
 fn sent_route(row: &Row<'_>) -> rusqlite::Result<RecordedRoute> {
+    let destination = row.get::<_, Option<String>>(BEHIND)?;
+    let destination = destination
+        .filter(|name| !name.is_empty())
+        .map(DestinationName::from);
+    let (attempts, failures) = (row.get(BEHIND + 3)?, row.get(BEHIND + 4)?);
+    if row.get_ref(BEHIND + 5)?.as_str()? == "discarded" {
+        return Ok(RecordedRoute {
+            attempts,
+            failures,
+            error: row.get(BEHIND + 6)?,
+            ..route(destination, Status::Discarded)
+        });
+    }
     Ok(RecordedRoute {
         published_at: row.get::<_, Option<i64>>(BEHIND + 1)?.map(Timestamp),
         receipt: row.get(BEHIND + 2)?,
-        attempts: row.get(BEHIND + 3)?,
-        failures: row.get(BEHIND + 4)?,
-        ..route(
-            row.get::<_, Option<String>>(BEHIND)?.map(DestinationName::from),
-            Status::Published,
-        )
+        attempts,
+        failures,
+        ..route(destination, Status::Published)
     })
 }

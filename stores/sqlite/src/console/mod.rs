@@ -163,7 +163,8 @@ pub(crate) fn severity(status: Status) -> u8 {
         Status::Waiting => 3,
         Status::Scheduled => 4,
         Status::Pending => 5,
-        Status::Published => 6,
+        Status::Discarded => 6,
+        Status::Published => 7,
     }
 }
 

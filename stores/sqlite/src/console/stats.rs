@@ -11,7 +11,7 @@ use crate::error::Result;
 /// The state in numbers.
 pub(super) fn stats(view: &View<'_>) -> Result<Stats> {
     let sql = view.sql(
-        "SELECT (SELECT count(*) FROM {outbox}), published, duplicates,
+        "SELECT (SELECT count(*) FROM {outbox}), published, duplicates, discarded,
                 (SELECT enqueued_at FROM {outbox} ORDER BY seq LIMIT 1)
          FROM {outbox_meta}",
     );
@@ -20,9 +20,10 @@ pub(super) fn stats(view: &View<'_>) -> Result<Stats> {
             queued: count(row.get(0)?),
             published: count(row.get(1)?),
             duplicates: count(row.get(2)?),
+            discarded: count(row.get(3)?),
             ..Stats::default()
         };
-        Ok((stats, row.get::<_, Option<i64>>(3)?))
+        Ok((stats, row.get::<_, Option<i64>>(4)?))
     })?;
     let sql =
         view.sql("SELECT status, count(*), min(enqueued_at) FROM {outbox_parked_status} GROUP BY status");

@@ -134,7 +134,8 @@ CREATE TABLE {outbox_shard} (
     unclean    INTEGER NOT NULL DEFAULT 0,
     suspect    INTEGER
 ) STRICT;
-INSERT INTO {outbox_shard} (shard) VALUES (0);
+-- Not from zero: a relay that outlives its tables must not find its old token in the new ones.
+INSERT INTO {outbox_shard} (shard, token) VALUES (0, abs(random() % 1000000000000));
 
 CREATE TABLE {outbox_relay} (
     relay      TEXT PRIMARY KEY,

@@ -26,7 +26,7 @@ FROM (
 ) worded;
 
 -- Every event once, in its worst state, for people and monitoring. Times are UTC in the form of datetime('now'), so that
--- they compare with it. What an operator threw away is in the history, not here: it is neither published nor waiting.
+-- they compare with it. What an operator threw away is neither published nor to be published: `published` is null.
 CREATE VIEW {outbox_events} AS
 SELECT o.seq,
        coalesce(o.event_id, (SELECT outbox_id FROM {outbox_meta}) || '-' || o.seq) AS event_id,
@@ -54,13 +54,19 @@ UNION ALL
 SELECT s.seq, s.event_id,
        s.event_type, s.aggregate_type, s.aggregate_id, s.event_key, s.payload, s.payload_bytes, s.content_type,
        s.headers, coalesce(s.priority, 0), s.available_at,
-       'PUBLISHED', 1, s.destination,
+       CASE s.outcome WHEN 'published' THEN 'PUBLISHED' ELSE 'DISCARDED' END,
+       CASE s.outcome WHEN 'published' THEN 1 END, nullif(s.destination, ''),
        s.failures, 10, {iso s.last_failed_at}, NULL,
-       {created s}, {iso s.published_at}, {iso s.published_at},
-       s.error_kind, s.error_text, s.error_text
+       {created s}, {iso s.published_at}, CASE s.outcome WHEN 'published' THEN {iso s.published_at} END,
+       s.error_kind,
+       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END,
+       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END
 FROM {outbox_sent} s
-WHERE s.outcome = 'published'
-  AND s.id = (SELECT max(l.id) FROM {outbox_sent} l WHERE l.seq = s.seq AND l.outcome = 'published')
+WHERE s.id = (
+    SELECT l.id FROM {outbox_sent} l
+    WHERE l.seq = s.seq AND l.outcome IN ('published', 'discarded')
+    ORDER BY l.outcome = 'published', l.id DESC LIMIT 1
+)
   AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = s.seq);
 
 INSERT INTO {outbox_migrations} (version, name, applied_at) VALUES (2, 'views', {now});

@@ -1,0 +1,375 @@
+//! Faults that were found once and must not come back.
+use crate::support::*;
+use postrider_core::*;
+use postrider_memory::MemorySink;
+use postrider_relay::engine::Note;
+use postrider_relay::*;
+use postrider_testkit::MemoryStore;
+use postrider_testkit::faulty::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn two_owners(store: &MemoryStore, all: usize) -> bool {
+    store.with_model(|model, _| {
+        let mut owners: Vec<_> = model.owners().filter_map(|(_, s)| s.owner.clone()).collect();
+        let n = owners.len();
+        owners.sort();
+        owners.dedup();
+        n == all && owners.len() == 2
+    })
+}
+
+#[tokio::test]
+async fn the_initial_delay_costs_no_wake_ups() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    let relay = builder(&store)
+        .sink(Arc::new(sink))
+        .settings(Settings {
+            initial_delay: Duration::from_millis(500),
+            ..quick()
+        })
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(running.polls() < 20, "{}", running.polls());
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_hangs_costs_no_wake_ups() {
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    let store = FaultyStore::new(Arc::new(memory.clone()));
+    let gate = Gate::new();
+    store.heartbeats().from(2, Fault::Hold(gate.clone()));
+    let relay = builder(&store)
+        .sink(Arc::new(sink))
+        .settings(Settings {
+            lease: Duration::from_millis(300),
+            ..quick()
+        })
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let before = running.polls();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(running.polls() - before < 30, "{}", running.polls() - before);
+}
+
+#[tokio::test]
+async fn an_open_circuit_with_nothing_to_probe_costs_no_wake_ups() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    sink.fail_next(ErrorKind::Rejected);
+    sink.fail_next(ErrorKind::Unreachable);
+    store.enqueue(event("a", 1)).unwrap();
+    let heard = Arc::new(Heard::default());
+    let mut settings = quick();
+    settings.circuit.base = Duration::from_millis(200);
+    settings.circuit.max = Duration::from_millis(200);
+    let relay = builder(&store)
+        .sink(Arc::new(sink))
+        .settings(settings)
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("open", || heard.openings() > 0).await;
+    store.with_model(|m, now| m.discard(now, "x", |_| true));
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let before = running.polls();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(running.polls() - before < 30, "{}", running.polls() - before);
+}
+
+#[tokio::test]
+async fn a_stop_beside_an_open_circuit_costs_no_wake_ups() {
+    let (store, left, right) = (MemoryStore::new(4), MemorySink::new(), MemorySink::new());
+    let gate = Gate::new();
+    let held = FaultySink::new(Arc::new(left));
+    held.publishes().from(1, Fault::Hold(gate.clone()));
+    right.set_reachable(false);
+    commit(&store, &["a"], 5);
+    let relay = builder(&store)
+        .sink_named("left", Arc::new(held))
+        .sink_named("right", Arc::new(right))
+        .router(all_to(vec![destination("left"), destination("right")]))
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    gate.reached(1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.token.cancel();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = running.polls();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(running.polls() - before < 30, "{}", running.polls() - before);
+}
+
+struct Hangs(bool);
+impl Doorbell for Hangs {
+    fn arm(&self, _: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
+        let panics = self.0;
+        Box::pin(async move {
+            if panics {
+                panic!("bell")
+            } else {
+                std::future::pending().await
+            }
+        })
+    }
+}
+
+async fn bell(panics: bool) {
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    let store = Rewired {
+        inner: Arc::new(memory.clone()),
+        bell: Some(Arc::new(Hangs(panics))),
+    };
+    let running = Running::start(&relay(&store, &sink));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = running.polls();
+    memory.enqueue(event("a", 1)).unwrap();
+    let r = sink.wait_for(1, Duration::from_secs(3)).await;
+    println!("polls in 3 s: {}", running.polls() - before);
+    r.unwrap();
+}
+#[tokio::test]
+async fn a_doorbell_that_hangs_does_not_stop_the_polling() {
+    bell(false).await;
+}
+#[tokio::test]
+async fn a_doorbell_that_panics_does_not_stop_the_polling() {
+    bell(true).await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_a_dead_relay_held() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let lease = Settings {
+        lease: Duration::from_millis(1500),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(lease)
+        .build()
+        .unwrap();
+    let (a, b) = (Running::start(&relay), Running::start(&relay));
+    until("two owners", || two_owners(&store, 8)).await;
+    a.drop_now().await;
+    b.stop().await;
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commit(&store, &keys, 1);
+    drained(&relay).await;
+    assert_eq!(
+        store.with_model(|m, _| m.queued().count()),
+        0,
+        "queued after a drain"
+    );
+}
+
+#[tokio::test]
+async fn one_nudge_wakes_every_run() {
+    let (memory, sink) = (MemoryStore::new(8), MemorySink::new());
+    struct Silent;
+    impl Doorbell for Silent {
+        fn arm(&self, _: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
+            Box::pin(async { Ok(Box::pin(std::future::pending()) as Ring) })
+        }
+    }
+    let store = Rewired {
+        inner: Arc::new(memory.clone()),
+        bell: Some(Arc::new(Silent)),
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(Settings {
+            poll_interval: Duration::from_secs(600),
+            lease: Duration::from_millis(600),
+            ..quick()
+        })
+        .build()
+        .unwrap();
+    let (_a, _b) = (Running::start(&relay), Running::start(&relay));
+    let relay2 = relay.clone();
+    until("two owners", || {
+        relay2.nudge();
+        two_owners(&memory, 8)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commit(&memory, &keys, 1);
+    relay.nudge();
+    sink.wait_for(40, Duration::from_secs(2)).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_run_reports_its_own_work() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let relay = relay(&store, &sink);
+    let (a, b) = (Running::start(&relay), Running::start(&relay));
+    until("two owners", || two_owners(&store, 8)).await;
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commit(&store, &keys, 1);
+    until("empty", || is_empty(&store)).await;
+    let (a, b) = (a.stop().await, b.stop().await);
+    assert_eq!(a.published + b.published, 40);
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_ends_nothing() {
+    struct Bad;
+    impl Observer for Bad {
+        fn note(&self, _: &str, note: &Note) {
+            if matches!(note, Note::Published { .. }) {
+                panic!("a user's hook")
+            }
+        }
+    }
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    commit(&store, &["a"], 3);
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .observer(Arc::new(Bad))
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("empty", || is_empty(&store)).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn publish_direct_renders_everything_first() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    let mut bad = destination("right");
+    bad.message_key = Some(Template::parse("{header.none}").unwrap());
+    let relay = builder(&store)
+        .sink_named("left", Arc::new(left.clone()))
+        .sink_named("right", Arc::new(right))
+        .router(all_to(vec![destination("left"), bad]))
+        .build()
+        .unwrap();
+    #[expect(deprecated)]
+    let r = relay.publish_direct(&event("a", 1)).await;
+    assert_eq!(r.is_err(), left.messages().is_empty(), "{r:?}");
+}
+
+#[test]
+fn circuit_settings_are_checked() {
+    let mut s = Settings::default();
+    s.circuit.base = Duration::ZERO;
+    s.circuit.max = Duration::ZERO;
+    assert!(s.validate().is_err());
+}
+
+#[tokio::test]
+async fn released_leases_are_noted() {
+    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    drained(&relay).await;
+    assert_eq!(
+        heard.count(|n| matches!(n, Note::LeaseWon { .. })),
+        heard.count(|n| matches!(n, Note::LeaseLost { .. }))
+    );
+}
+
+#[tokio::test]
+async fn a_store_error_is_inert_in_the_log() {
+    struct S;
+    impl Store for S {
+        fn heartbeat(&self, _: Heartbeat) -> BoxFuture<'_, std::result::Result<Standing, StoreError>> {
+            Box::pin(async { Err(StoreError::new(StoreErrorKind::Other, "x\x1b[31m\ny")) })
+        }
+        fn read(&self, _: Read) -> BoxFuture<'_, std::result::Result<Page, StoreError>> {
+            unreachable!()
+        }
+        fn settle(&self, _: Arc<Settle>) -> BoxFuture<'_, std::result::Result<Vec<Settled>, StoreError>> {
+            unreachable!()
+        }
+    }
+    let lines = crate::logs::Captured::begin();
+    let relay = Relay::builder()
+        .store(Arc::new(S))
+        .sink(Arc::new(MemorySink::new()))
+        .settings(quick())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.drop_now().await;
+    let bad = lines.matching(|l| l.contains('\x1b') || l.contains('\n'));
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[tokio::test]
+async fn rows_parked_without_a_destination_are_counted() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let none = Condition {
+        event_type: vec!["No".into()],
+        ..Condition::default()
+    };
+    let router = Router::builder()
+        .route(none, vec![destination("one")])
+        .unwrap()
+        .build();
+    commit(&store, &["a"], 3);
+    let relay = builder(&store)
+        .sink_named("one", Arc::new(sink))
+        .router(router)
+        .build()
+        .unwrap();
+    let report = drained(&relay).await;
+    assert_eq!((report.dead, report.parked), (3, 3));
+}
+
+#[tokio::test]
+async fn a_poison_event_alone_in_memory_does_not_stop_the_outbox() {
+    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
+    sink.refuse_when(|m| (m.event_id.as_str() == "poison-1").then_some(ErrorKind::ConnectionLost));
+    store.enqueue(event("poison", 1)).unwrap();
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let _running = Running::start(&relay);
+    until("open", || heard.openings() > 3).await;
+    commit(&store, &["a", "b", "c"], 10);
+    sink.wait_for(30, Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_poison_event_among_steady_traffic_is_found() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let bad = FnSink::before(&sink, |inner, batch| async move {
+        if batch.iter().any(|m| m.event_id.as_str() == "poison-1") {
+            std::future::pending().await
+        }
+        inner.publish(batch).await
+    });
+    store.enqueue(event("poison", 1)).unwrap();
+    let relay = builder(&store)
+        .sink(Arc::new(bad))
+        .settings(Settings {
+            publish_timeout: Duration::from_millis(60),
+            ..quick()
+        })
+        .build()
+        .unwrap();
+    let _running = Running::start(&relay);
+    let mut n = 0;
+    until("poison found", || {
+        n += 1;
+        store.enqueue(event(&format!("k{n}"), 1)).unwrap();
+        parked(&store).iter().any(|row| row.attempts > 0)
+    })
+    .await;
+}
