@@ -20,7 +20,8 @@ pub(super) async fn other_content_is_told_apart(bench: Bench) {
 
 pub(super) async fn headers_are_not_content_and_everything_else_is(bench: Bench) {
     let relay = after_sending(&bench, &["d"]).await;
-    let changes: [(&str, fn(&mut Event)); 6] = [
+    type Change = fn(&mut Event);
+    let changes: [(&str, Change); 6] = [
         ("headers", |event| {
             drop(event.headers.insert("traceparent".into(), "new".into()))
         }),
