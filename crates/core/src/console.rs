@@ -22,6 +22,8 @@ pub enum Status {
     DeadLetter,
     /// Sent.
     Published,
+    /// Thrown away by a person, with a reason.
+    Discarded,
 }
 
 impl Status {
@@ -35,13 +37,16 @@ impl Status {
             Status::Scheduled => "SCHEDULED",
             Status::DeadLetter => "DEAD_LETTER",
             Status::Published => "PUBLISHED",
+            Status::Discarded => "DISCARDED",
         }
     }
 
     /// The status of a word of the view, in either case.
     pub fn parse(word: &str) -> Option<Status> {
-        use Status::{DeadLetter, Held, Pending, Published, Retrying, Scheduled, Waiting};
-        let all = [Pending, Retrying, Waiting, Held, Scheduled, DeadLetter, Published];
+        use Status::{DeadLetter, Discarded, Held, Pending, Published, Retrying, Scheduled, Waiting};
+        let all = [
+            Pending, Retrying, Waiting, Held, Scheduled, DeadLetter, Published, Discarded,
+        ];
         all.into_iter().find(|status| {
             status.as_str().eq_ignore_ascii_case(word)
                 || (*status == DeadLetter && word.eq_ignore_ascii_case("dead"))
@@ -62,6 +67,8 @@ pub struct Stats {
     pub published: u64,
     /// Events settled as duplicates of level 1.
     pub duplicates: u64,
+    /// Rows ever thrown away by people, counted once per destination; survives cleanup.
+    pub discarded: u64,
     /// The age of the oldest event that is queued, or parked and not dead and not scheduled.
     pub oldest: Option<Duration>,
 }
@@ -83,6 +90,8 @@ pub struct Filter {
     pub error_kind: Option<String>,
     /// At least this old.
     pub older_than: Option<Duration>,
+    /// Failing for at least this long, since their first failure or a person's last redrive of them.
+    pub failing_for: Option<Duration>,
 }
 
 /// Where to go on with a listing or a bulk verb.
@@ -102,7 +111,7 @@ pub struct Route {
     pub failures: u32,
     /// The kind of the last error.
     pub error_kind: Option<String>,
-    /// The text of the last error.
+    /// The text of the last error; the reason of one that was discarded.
     pub error: Option<String>,
     /// When it failed first and last.
     pub failed: Option<(Timestamp, Timestamp)>,
