@@ -14,7 +14,8 @@ pub(crate) fn relative(path: &str) -> Result<PathBuf, Failure> {
     let refuse = |why: &str| {
         let path = inert(path, 300);
         Err(Failure::new(
-            ErrorKind::AddressRefused,
+            // The text of a path does not change: tried again it would be refused again.
+            ErrorKind::NotEncodable,
             format!("path \"{path}\": {why}; correct the route's template"),
         ))
     };
@@ -110,7 +111,7 @@ mod tests {
         ] {
             assert_eq!(
                 relative(path).map_err(|failure| failure.kind),
-                Err(ErrorKind::AddressRefused),
+                Err(ErrorKind::NotEncodable),
                 "{path:?}"
             );
         }

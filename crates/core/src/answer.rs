@@ -132,13 +132,13 @@ kinds! {
     /// Larger than the destination takes.
     TooLarge = "too_large" => Invalid, "Raise the destination's limit or shrink the payload, then redrive.";
     /// Cannot be written in the route's envelope.
-    NotEncodable = "not_encodable" => Invalid, "Correct the payload (dead edit) or choose another envelope, then redrive.";
+    NotEncodable = "not_encodable" => Invalid, "Correct the producer, or choose another envelope or address and redrive; or discard the event.";
     /// A template of the route names something that this event does not have.
     TemplateValueMissing = "template_value_missing" => Invalid, "Correct the route's template, then redrive.";
     /// No route matches.
     NoRoute = "no_route" => Invalid, "Add a route that matches (postrider route explain shows why none does), then redrive.";
     /// The row is not an event.
-    BadRow = "bad_row" => Invalid, "Correct the producer; discard the row, or correct it and redrive.";
+    BadRow = "bad_row" => Invalid, "Correct the producer and let it send the event again; then discard this one.";
     /// The id was published before with other content.
     IdReused = "id_reused" => Invalid, "Two different events share one id: correct the producer, then discard or redrive.";
     /// The destination is no longer in the configuration.

@@ -42,15 +42,15 @@ async fn no_event_reaches_a_file_that_is_not_a_log_of_ours() {
     let sink = open(&root.join("events.jsonl"));
     let absolute = outside.path().join("victim.jsonl");
     for (path, kind) in [
-        ("../x.jsonl", ErrorKind::AddressRefused),
-        (absolute.to_str().unwrap(), ErrorKind::AddressRefused),
+        ("../x.jsonl", ErrorKind::NotEncodable),
+        (absolute.to_str().unwrap(), ErrorKind::NotEncodable),
         ("way-out/victim.jsonl", ErrorKind::AddressRefused),
         ("way-out/new/x.jsonl", ErrorKind::AddressRefused),
         ("link.jsonl", ErrorKind::AddressRefused),
-        ("orders.db", ErrorKind::AddressRefused),
+        ("orders.db", ErrorKind::NotEncodable),
         ("directory.jsonl", ErrorKind::AddressRefused),
         ("file.jsonl/x.jsonl", ErrorKind::AddressNotFound),
-        ("", ErrorKind::AddressRefused),
+        ("", ErrorKind::NotEncodable),
     ] {
         let answers = sink
             .publish(batch([routed("bad", 1, path), message("good", 1)]))
@@ -84,11 +84,12 @@ async fn after_a_failure_nothing_of_its_key_is_written_anywhere() {
             message("k", 3),
         ]))
         .await;
+    let escapes = Err((ErrorKind::NotEncodable, false));
     let refused = Err((ErrorKind::AddressRefused, false));
     let behind = Err((ErrorKind::Behind, false));
     assert_eq!(
         outcomes(&answers),
-        [Ok(()), refused, behind, Ok(()), refused, behind, Ok(()), Ok(())]
+        [Ok(()), escapes, behind, Ok(()), refused, behind, Ok(()), Ok(())]
     );
     assert_eq!(
         ids(&directory.path().join("events.jsonl")),
