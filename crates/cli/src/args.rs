@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{DestinationName, EventId, Filter, Status};
+use postrider_core::{DestinationName, ErrorKind, EventId, Filter, Status};
 
-use crate::config::duration;
+use crate::config::{duration, suggestion};
+use crate::failure::Failure;
+use crate::output::cell;
 
 /// `postrider demo`
 #[derive(Debug, Args)]
@@ -127,6 +129,18 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// A kind that does not exist matches nothing, which must not look like good news.
+    pub fn check(&self) -> Result<(), Failure> {
+        let known: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        match &self.kind {
+            Some(kind) if !known.contains(&kind.as_str()) => {
+                let failure = Failure::input(format!("there is no kind of error named {:?}", cell(kind)));
+                Err(failure.advice(suggestion(kind, &known).unwrap_or_default()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether any part narrows the choice.
     pub fn is_empty(&self) -> bool {
         let FilterArgs {

@@ -67,6 +67,21 @@ impl Failure {
         Self::new(Cause::Input, what)
     }
 
+    /// The command line cannot be understood.
+    pub fn usage(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        // A missing command is answered with the whole help, which is no sentence.
+        let (what, rest) = match error.kind() {
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => ("no command is given", ""),
+            _ => text.split_once("\n\n").unwrap_or((text.as_str(), "")),
+        };
+        let what = what.strip_prefix("error: ").unwrap_or(what);
+        let what: Vec<&str> = what.split_whitespace().collect();
+        let tip = rest.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        Self::input(inert(&what.join(" "), MAX_ERROR_TEXT))
+            .advice(tip.unwrap_or("`postrider help` lists the commands"))
+    }
+
     /// A problem was found, and nothing is left to do.
     pub fn found(what: impl Into<String>) -> Self {
         Self::new(Cause::Found, what)

@@ -34,7 +34,15 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") => {
+            let failure = Failure::usage(&error);
+            failure.report(true);
+            return ExitCode::from(failure.code());
+        }
+        Err(error) => error.exit(),
+    };
     match start(&cli) {
         Ok(done) => done.into(),
         Err(failure) => {

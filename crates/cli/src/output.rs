@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use postrider_core::{Timestamp, inert};
 use serde_json::Value;
 
@@ -69,6 +69,10 @@ fn table(headers: &[&str], rows: Vec<Vec<String>>, terminal: bool) -> String {
     });
     for row in rows {
         table.add_row(row);
+    }
+    // The first column names something; a name in two pieces cannot be copied.
+    if let Some(first) = table.column_mut(0) {
+        first.set_constraint(ColumnConstraint::ContentWidth);
     }
     let text = table.trim_fmt();
     text.lines()

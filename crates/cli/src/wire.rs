@@ -6,7 +6,7 @@ use std::sync::Arc;
 use postrider_core::{AddressField, Console, Schema, Sink, Store};
 use postrider_memory::MemoryBroker;
 
-use crate::config::{Config, Kind, Outbox, Place, suggestion};
+use crate::config::{Broker, Config, ConfigError, Kind, Outbox, Place, Problem, suggestion};
 use crate::failure::Failure;
 
 /// An outbox with its database open.
@@ -61,13 +61,13 @@ pub fn single<'a>(config: &'a Config, name: Option<&str>) -> Result<(&'a str, &'
 /// Opens the database of an outbox, whatever its tables are.
 pub fn open(name: &str, outbox: &Outbox, missing: Missing) -> Result<Opened, Failure> {
     match &outbox.place {
-        Place::Other { scheme, .. } => Err(unavailable("outbox", name, scheme)),
+        Place::Other { scheme, .. } => Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme)),
         #[cfg(feature = "sqlite")]
         Place::Sqlite(path) => crate::sqlite::open(name, outbox, path, missing),
         #[cfg(not(feature = "sqlite"))]
         Place::Sqlite(_) => {
             let _ = missing;
-            Err(unavailable("outbox", name, "sqlite"))
+            Err(left_out("outbox", name, "sqlite"))
         }
     }
 }
@@ -90,20 +90,25 @@ pub async fn ready(name: &str, outbox: &Outbox) -> Result<Opened, Failure> {
 pub fn check(config: &Config) -> Result<(), Failure> {
     for (name, outbox) in &config.outboxes {
         match &outbox.place {
-            Place::Other { scheme, .. } => return Err(unavailable("outbox", name, scheme)),
-            Place::Sqlite(_) if !cfg!(feature = "sqlite") => {
-                return Err(unavailable("outbox", name, "sqlite"));
+            Place::Other { scheme, .. } => {
+                return Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme));
             }
+            #[cfg(not(feature = "sqlite"))]
+            Place::Sqlite(_) => return Err(left_out("outbox", name, "sqlite")),
+            #[cfg(feature = "sqlite")]
             Place::Sqlite(_) => {}
         }
     }
     for (name, broker) in &config.brokers {
         match &broker.kind {
-            Kind::Other { scheme, .. } => return Err(unavailable("broker", name, scheme)),
-            Kind::File { .. } | Kind::Stdout if !cfg!(feature = "file") => {
-                return Err(unavailable("broker", name, "file"));
+            Kind::Other { scheme, .. } => {
+                return Err(refuse(broker.unsupported.as_deref(), "broker", name, scheme));
             }
-            Kind::File { .. } | Kind::Stdout | Kind::Memory => {}
+            #[cfg(not(feature = "file"))]
+            Kind::File { .. } | Kind::Stdout => return Err(left_out("broker", name, "file")),
+            #[cfg(feature = "file")]
+            Kind::File { .. } | Kind::Stdout => {}
+            Kind::Memory => {}
         }
     }
     Ok(())
@@ -115,21 +120,21 @@ pub fn sinks(config: &Config) -> Result<BTreeMap<String, Arc<dyn Sink>>, Failure
     for destination in config.router.destinations() {
         let name = &destination.broker;
         if let (false, Some(broker)) = (sinks.contains_key(name), config.brokers.get(name)) {
-            sinks.insert(name.clone(), sink(name, &broker.kind)?);
+            sinks.insert(name.clone(), sink(name, broker)?);
         }
     }
     Ok(sinks)
 }
 
-fn sink(name: &str, kind: &Kind) -> Result<Arc<dyn Sink>, Failure> {
+fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
     #[cfg(feature = "file")]
     let failed = |error: postrider_file::FileError| {
         Failure::backend(format!("the broker {name:?} cannot be opened"))
             .because(&error)
             .advice("check that the directory exists and that the relay may write there")
     };
-    match kind {
-        Kind::Other { scheme, .. } => Err(unavailable("broker", name, scheme)),
+    match &broker.kind {
+        Kind::Other { scheme, .. } => Err(refuse(broker.unsupported.as_deref(), "broker", name, scheme)),
         Kind::Memory => Ok(Arc::new(MemoryBroker::new())),
         #[cfg(feature = "file")]
         Kind::File { path, sync } => {
@@ -141,7 +146,7 @@ fn sink(name: &str, kind: &Kind) -> Result<Arc<dyn Sink>, Failure> {
         #[cfg(feature = "file")]
         Kind::Stdout => Ok(Arc::new(postrider_file::FileSink::stdout().map_err(failed)?)),
         #[cfg(not(feature = "file"))]
-        Kind::File { .. } | Kind::Stdout => Err(unavailable("broker", name, "file")),
+        Kind::File { .. } | Kind::Stdout => Err(left_out("broker", name, "file")),
     }
 }
 
@@ -161,41 +166,52 @@ pub fn address_fields(kind: &Kind) -> Option<&'static [AddressField]> {
     }
 }
 
-/// The cargo feature that has the backend of a scheme.
-fn feature(scheme: &str) -> Option<&'static str> {
+/// What people call the backend of a scheme.
+fn backend(scheme: &str) -> Option<&'static str> {
     Some(match scheme {
-        "sqlite" => "sqlite",
-        "file" | "stdout" => "file",
-        "postgres" | "postgresql" => "postgres",
-        "mysql" | "mariadb" => "mysql",
-        "mongodb" | "mongodb+srv" => "mongodb",
-        "amqp" | "amqps" => "rabbitmq",
-        "kafka" => "kafka",
-        "nats" | "tls" => "nats",
-        "redis" | "rediss" => "redis",
-        "sqs" | "sns" => "sqs",
-        "http" | "https" => "webhook",
+        "postgres" | "postgresql" => "PostgreSQL",
+        "mysql" => "MySQL",
+        "mariadb" => "MariaDB",
+        "mongodb" | "mongodb+srv" => "MongoDB",
+        "amqp" | "amqps" => "RabbitMQ",
+        "kafka" => "Kafka",
+        "nats" | "tls" => "NATS",
+        "redis" | "rediss" => "Redis",
+        "sqs" => "SQS",
+        "sns" => "SNS",
+        "http" | "https" => "a webhook",
         _ => return None,
     })
 }
 
-fn unavailable(what: &str, name: &str, scheme: &str) -> Failure {
-    match feature(scheme) {
-        Some(feature) => Failure::input(format!(
-            "the {what} {name:?} needs {feature}, which is not available in this build"
-        ))
-        .advice(format!(
-            "use a build of postrider with the cargo feature `{feature}`"
-        )),
-        None => {
-            let known = match what {
-                "outbox" => "sqlite:PATH",
-                _ => "file:PATH, stdout: or memory:",
-            };
-            Failure::input(format!(
-                "the {what} {name:?} has a url of an unknown kind, `{scheme}:`"
-            ))
-            .advice(format!("this build knows {known}"))
-        }
+/// A url that no backend of this program takes.
+pub fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
+    let known = match what {
+        "outbox" => "sqlite:PATH",
+        _ => "file:PATH, stdout: and memory:",
+    };
+    let text = match backend(scheme) {
+        Some(backend) => format!("the {what} {name:?}: {backend} is not supported by this build yet"),
+        None => format!("the {what} {name:?} has a url of an unknown kind, `{scheme}:`"),
+    };
+    Problem::new(text).help(format!("this build knows {known}"))
+}
+
+/// The error with its line.
+fn refuse(error: Option<&ConfigError>, what: &str, name: &str, scheme: &str) -> Failure {
+    match error {
+        Some(error) => Box::new(error.clone()).into(),
+        None => Failure::input(unsupported(what, name, scheme).message),
     }
+}
+
+/// A backend that was left out of this build.
+#[cfg(not(all(feature = "sqlite", feature = "file")))]
+fn left_out(what: &str, name: &str, feature: &str) -> Failure {
+    Failure::input(format!(
+        "the {what} {name:?} needs {feature}, which is not available in this build"
+    ))
+    .advice(format!(
+        "use a build of postrider with the cargo feature `{feature}`"
+    ))
 }

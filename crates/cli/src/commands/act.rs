@@ -1,5 +1,6 @@
 //! `postrider dead redrive` and `discard`: one short transaction a step, beside running relays.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 
 use postrider_core::{Act, Chunk, Filter, Status, Verb};
@@ -21,6 +22,11 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
             Failure::input("nothing is chosen").advice("name ids, give a filter such as --kind, or --all")
         );
     }
+    args.filter.check()?;
+    if matches!(&verb, Verb::Discard(reason) if reason.trim().is_empty()) {
+        return Err(Failure::input("a discard needs a reason")
+            .advice("say why with --reason: it is kept with the event"));
+    }
     let (doing, done) = match verb {
         Verb::Redrive => ("redrive", "redriven"),
         Verb::Discard(_) => ("discard", "discarded"),
@@ -35,11 +41,20 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
         for outbox in &opened {
             run(outbox, args, &verb, true, &mut would, out).await?;
         }
-        confirm(&format!("{doing} {}?", count(would.touched, "event")), args.yes)?;
+        if would.touched + would.refused.len() as u64 == 0 {
+            return nothing(out, doing, args.dry_run);
+        }
+        confirm(
+            &format!("{doing} {}?", count(would.touched, "event")),
+            "give --yes, or --dry-run to count",
+        )?;
     }
     let mut total = Total::default();
     for outbox in &opened {
         run(outbox, args, &verb, args.dry_run, &mut total, out).await?;
+    }
+    if args.ids.is_empty() && total.touched + total.refused.len() as u64 == 0 {
+        return nothing(out, doing, args.dry_run);
     }
     total.report(
         out,
@@ -48,8 +63,18 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
         } else {
             done.to_owned()
         },
+        &args.ids,
         args.dry_run,
     )
+}
+
+/// Nothing matched, which is no problem unless somebody named an event.
+fn nothing(out: Output, doing: &str, dry_run: bool) -> Result<Done, Failure> {
+    out.either(
+        &json!({ "touched": 0, "refused": [], "unknown": [], "dry_run": dry_run }),
+        format!("nothing to {doing}"),
+    )?;
+    Ok(Done::Fine)
 }
 
 /// What a bulk verb did.
@@ -57,6 +82,8 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
 struct Total {
     touched: u64,
     refused: Vec<(String, Status)>,
+    /// Ids that were named and found in some outbox.
+    found: BTreeSet<String>,
 }
 
 impl Total {
@@ -70,7 +97,8 @@ impl Total {
         );
     }
 
-    fn report(self, out: Output, done: String, dry_run: bool) -> Result<Done, Failure> {
+    fn report(self, out: Output, done: String, ids: &[String], dry_run: bool) -> Result<Done, Failure> {
+        let unknown: Vec<&String> = ids.iter().filter(|id| !self.found.contains(*id)).collect();
         let refused: Vec<Value> = self
             .refused
             .iter()
@@ -80,11 +108,17 @@ impl Total {
         for (id, status) in &self.refused {
             text.push_str(&format!("\nnot {}: it is {}", cell(id), status.as_str()));
         }
+        for id in &unknown {
+            text.push_str(&format!(
+                "\nnot {}: no such event, or the filter is not about it",
+                cell(id)
+            ));
+        }
         out.either(
-            &json!({ "touched": self.touched, "refused": refused, "dry_run": dry_run }),
+            &json!({ "touched": self.touched, "refused": refused, "unknown": unknown, "dry_run": dry_run }),
             text,
         )?;
-        match self.touched == 0 || !self.refused.is_empty() {
+        match self.touched == 0 || !self.refused.is_empty() || !unknown.is_empty() {
             true => Ok(Done::Found),
             false => Ok(Done::Fine),
         }
@@ -129,6 +163,9 @@ async fn run(
                 .await
                 .map_err(|error| Failure::store(&outbox.name, &error))?;
             from = chunk.next.clone();
+            if let (Some(id), true) = (&filter.event_id, chunk.touched > 0 || !chunk.refused.is_empty()) {
+                total.found.insert(id.to_string());
+            }
             total.add(chunk);
             if from.is_none() {
                 break;
@@ -147,18 +184,32 @@ fn progress(out: Output, touched: u64) {
 
 /// Who asks, for the audit.
 fn actor() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-    format!("cli:{}", user.as_deref().unwrap_or("unknown"))
+    let named = ["USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.is_empty());
+    format!("cli:{}", named.or_else(uid).as_deref().unwrap_or("unknown"))
+}
+
+/// The number of the user, for containers and services that have no name for him.
+#[cfg(target_os = "linux")]
+fn uid() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let own = std::fs::metadata("/proc/self").ok()?;
+    Some(format!("uid {}", own.uid()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn uid() -> Option<String> {
+    None
 }
 
 /// Asks on a terminal; where nobody can be asked, `--yes` must have been given.
-pub fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
+pub fn confirm(question: &str, otherwise: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::input(question.to_owned())
-            .advice("nobody can be asked here: give --yes, or --dry-run to count"));
+        return Err(
+            Failure::input(question.to_owned()).advice(format!("nobody can be asked here: {otherwise}"))
+        );
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;

@@ -1,54 +1,73 @@
 //! `postrider dead list`: events that need a person.
 
-use postrider_core::{EventRecord, RecordedRoute, Status};
+use std::collections::BTreeMap;
+
+use postrider_core::{EventRecord, Filter, RecordedRoute, Status};
 use serde_json::json;
 
 use super::record;
 use crate::args::FilterArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, cell, key, time};
+use crate::output::{Output, cell, key, time, whole};
 use crate::wire;
 
+/// One row of the listing.
+struct Entry {
+    outbox: String,
+    record: EventRecord,
+    route: RecordedRoute,
+}
+
 pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -> Result<Done, Failure> {
-    let mut rows = Vec::new();
+    args.check()?;
+    let mut entries = Vec::new();
     let mut more = false;
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let opened = wire::ready(name, outbox).await?;
-        let filter = args.filter(vec![Status::DeadLetter], None);
-        let listing = opened.console.list(filter, limit, None).await;
-        let listing = listing.map_err(|error| Failure::store(name, &error))?;
-        more |= listing.next.is_some();
-        for record in &listing.events {
-            if out.is_json() {
-                out.value(&record::value(name, record, false))?;
+        let stalled = Filter {
+            failing_for: Some(config.relay.settings.stalled_after),
+            ..args.filter(vec![Status::Retrying], None)
+        };
+        let dead = args.filter(vec![Status::DeadLetter], None);
+        for (filter, status) in [(dead, Status::DeadLetter), (stalled, Status::Retrying)] {
+            let listing = opened.console.list(filter, limit, None).await;
+            let listing = listing.map_err(|error| Failure::store(name, &error))?;
+            more |= listing.next.is_some();
+            for record in listing.events {
+                if out.is_json() {
+                    let mut value = record::value(name, &record, false);
+                    value["stalled"] = (status == Status::Retrying).into();
+                    out.value(&value)?;
+                }
+                let routes = record.routes.iter().filter(|route| route.status == status);
+                entries.extend(routes.map(|route| Entry {
+                    outbox: name.to_owned(),
+                    record: record.clone(),
+                    route: route.clone(),
+                }));
             }
-            let dead = record
-                .routes
-                .iter()
-                .filter(|route| route.status == Status::DeadLetter);
-            rows.extend(dead.map(|route| row(name, record, route)));
         }
     }
     if out.is_json() {
         return Ok(Done::Fine);
     }
-    match rows.is_empty() {
-        true => out.line("no dead events")?,
-        false => out.table(
-            &[
-                "ID",
-                "TYPE",
-                "KEY",
-                "OUTBOX",
-                "DESTINATION",
-                "FAILED",
-                "KIND",
-                "ERROR",
-                "WHAT TO DO",
-            ],
-            rows,
-        )?,
+    let headers = [
+        "ID",
+        "STATE",
+        "TYPE",
+        "KEY",
+        "OUTBOX",
+        "DESTINATION",
+        "FAILED",
+        "KIND",
+        "ERROR",
+        "WHAT TO DO",
+    ];
+    match (entries.is_empty(), out.is_terminal()) {
+        (true, _) => out.line("no dead events")?,
+        (false, true) => out.line(blocks(&entries))?,
+        (false, false) => out.table(&headers, entries.iter().map(row).collect())?,
     }
     if more {
         out.line(format!(
@@ -58,17 +77,70 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     Ok(Done::Fine)
 }
 
-fn row(outbox: &str, record: &EventRecord, route: &RecordedRoute) -> Vec<String> {
+fn state(route: &RecordedRoute) -> &'static str {
+    match route.status {
+        Status::DeadLetter => "dead",
+        _ => "stalled",
+    }
+}
+
+fn failed(route: &RecordedRoute) -> String {
+    route
+        .failed
+        .map_or_else(|| "-".to_owned(), |(_, last)| time(last))
+}
+
+/// For a person: a few lines an event, and then what to do about each kind, once.
+fn blocks(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    let mut advice = BTreeMap::new();
+    for Entry {
+        outbox,
+        record,
+        route,
+    } in entries
+    {
+        let kind = route.error_kind.as_deref().unwrap_or("-");
+        let destination = route.destination.as_ref().map_or("-", |name| name.as_str());
+        let lines = [
+            format!(
+                "{}  {}: {}",
+                whole(record.event_id.as_str()),
+                state(route),
+                cell(kind)
+            ),
+            format!("  type         {}", cell(&record.event_type)),
+            format!("  key          {}", key(&record.key)),
+            format!("  destination  {} of {outbox}", cell(destination)),
+            format!("  failed       {}", failed(route)),
+            format!("  error        {}", cell(route.error.as_deref().unwrap_or("-"))),
+        ];
+        text.push_str(&lines.join("\n"));
+        text.push_str("\n\n");
+        advice.extend(record::advice(route).map(|sentence| (kind, sentence)));
+    }
+    let advice = advice
+        .iter()
+        .map(|(kind, sentence)| format!("{}: {sentence}", cell(kind)));
+    text + &advice.collect::<Vec<_>>().join("\n")
+}
+
+fn row(
+    Entry {
+        outbox,
+        record,
+        route,
+    }: &Entry,
+) -> Vec<String> {
     let text = |text: Option<&str>| cell(text.unwrap_or("-"));
     vec![
-        cell(record.event_id.as_str()),
+        whole(record.event_id.as_str()),
+        state(route).to_owned(),
         cell(&record.event_type),
         key(&record.key),
-        outbox.to_owned(),
+        outbox.clone(),
         text(route.destination.as_ref().map(|name| name.as_str())),
-        route
-            .failed
-            .map_or_else(|| "-".to_owned(), |(_, last)| time(last)),
+        failed(route),
         text(route.error_kind.as_deref()),
         text(route.error.as_deref()),
         text(record::advice(route)),
@@ -117,4 +189,41 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
         )?,
     }
     Ok(Done::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_whole_ids_and_each_advice_once() {
+        let id = "x".repeat(200);
+        let entry = |id: &str| Entry {
+            outbox: "main".into(),
+            record: EventRecord {
+                seq: postrider_core::Seq(1),
+                event: Err("bad".into()),
+                event_id: id.into(),
+                event_type: "A".into(),
+                key: "T/1".into(),
+                created_at: postrider_core::Timestamp(0),
+                routes: Vec::new(),
+            },
+            route: RecordedRoute {
+                destination: None,
+                status: Status::DeadLetter,
+                attempts: 0,
+                failures: 1,
+                error_kind: Some("bad_row".into()),
+                error: Some("bad".into()),
+                failed: None,
+                next_attempt_at: None,
+                published_at: None,
+                receipt: None,
+            },
+        };
+        let text = blocks(&[entry(&id), entry("b")]);
+        assert!(text.contains(&id) && text.contains("b  dead: bad_row"), "{text}");
+        assert_eq!(text.matches("Correct the producer").count(), 1, "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! `postrider migrate up`, `down`, `status` and `print`.
 
-use postrider_core::{Schema, SchemaStatus};
+use postrider_core::{Migration, SchemaStatus};
 use serde_json::json;
 
 use super::act::confirm;
@@ -41,10 +41,10 @@ pub async fn up(config: &Config, out: Output, outbox: Option<&str>) -> Result<Do
 pub async fn down(config: &Config, out: Output, outbox: Option<&str>, yes: bool) -> Result<Done, Failure> {
     let chosen = wire::chosen(config, outbox)?;
     let names: Vec<&str> = chosen.iter().map(|(name, _)| *name).collect();
-    confirm(
-        &format!("remove the tables of {} with their history?", names.join(", ")),
-        yes,
-    )?;
+    if !yes {
+        let question = format!("remove the tables of {} with their history?", names.join(", "));
+        confirm(&question, "give --yes")?;
+    }
     for (name, outbox) in chosen {
         let opened = wire::open(name, outbox, Missing::Refuse)?;
         let status = opened
@@ -96,7 +96,13 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             done = Done::Found;
         }
         let number = |pick: fn(&SchemaStatus) -> u64| status.as_ref().map_or(0, pick);
-        let (installed, wanted) = (number(|it| it.installed.into()), number(|it| it.wanted.into()));
+        let installed = number(|it| it.installed.into());
+        let wanted = match &status {
+            Some(status) => status.wanted.into(),
+            None => steps(name, outbox)?
+                .last()
+                .map_or(0, |step| u64::from(step.version)),
+        };
         let (queued, parked) = (number(|it| it.queued), number(|it| it.parked));
         if out.is_json() {
             let ok = state == "up to date";
@@ -133,22 +139,25 @@ fn exists(outbox: &Outbox) -> bool {
     }
 }
 
-/// Prints the SQL. Nothing of the outbox is touched: the statements are asked of a store on a file that goes away.
+/// Prints the SQL.
 pub fn print(config: &Config, out: Output, outbox: Option<&str>, down: bool) -> Result<Done, Failure> {
-    let folder = tempfile::tempdir()?;
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let mut elsewhere = outbox.clone();
-        if let Place::Sqlite(path) = &mut elsewhere.place {
-            *path = folder.path().join("print.db");
-        }
-        let opened = wire::open(name, &elsewhere, Missing::Create)?;
-        print_one(&*opened.schema, out, name, down)?;
+        print_one(steps(name, outbox)?, out, name, down)?;
     }
     Ok(Done::Fine)
 }
 
-fn print_one(schema: &dyn Schema, out: Output, name: &str, down: bool) -> Result<(), Failure> {
-    let mut steps = schema.migrations();
+/// Every step of an outbox. Nothing of it is touched: they are asked of a store on a file that goes away.
+fn steps(name: &str, outbox: &Outbox) -> Result<Vec<Migration>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let mut elsewhere = outbox.clone();
+    if let Place::Sqlite(path) = &mut elsewhere.place {
+        *path = folder.path().join("print.db");
+    }
+    Ok(wire::open(name, &elsewhere, Missing::Create)?.schema.migrations())
+}
+
+fn print_one(mut steps: Vec<Migration>, out: Output, name: &str, down: bool) -> Result<(), Failure> {
     if down {
         steps.reverse();
     }

@@ -1,6 +1,6 @@
 //! One event with everything known of it, as JSON and as text.
 
-use postrider_core::{ErrorKind, EventRecord, Payload, RecordedRoute};
+use postrider_core::{ErrorKind, EventRecord, Payload, RecordedRoute, Status};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -139,6 +139,9 @@ fn print_route(out: Output, route: &RecordedRoute) -> Result<(), Failure> {
         text.push_str(&format!(", next attempt {}", time(at)));
     }
     out.line(text)?;
+    if let (Status::Discarded, Some(reason)) = (route.status, &route.error) {
+        out.line(format!("{:<11} {}", "reason", whole(reason)))?;
+    }
     if let Some(kind) = &route.error_kind {
         out.line(format!(
             "{:<11} {}: {}",

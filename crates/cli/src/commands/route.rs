@@ -112,11 +112,20 @@ fn value(outbox: &str, winner: Option<usize>, verdicts: &[Verdict], to: &[Goes])
 fn print(out: Output, winner: Option<usize>, verdicts: &[Verdict], to: &[Goes]) -> Result<(), Failure> {
     for (index, verdict, reason) in verdicts {
         out.line(format!("route {} {verdict}: {}", index + 1, whole(reason)))?;
+        if winner == Some(*index) {
+            print_winner(out, to)?;
+        }
     }
-    match (winner, to) {
-        (None, _) => out.line("no route matches: the event would be a dead letter (no_route)")?,
-        (Some(_), []) => out.line("the event would be dropped on purpose")?,
-        _ => {}
+    match winner {
+        None => out.line("no route matches: the event would be a dead letter (no_route)"),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Where the event goes, under the route that says so.
+fn print_winner(out: Output, to: &[Goes]) -> Result<(), Failure> {
+    if to.is_empty() {
+        out.line("  the event would be dropped on purpose")?;
     }
     for goes in to {
         let text = match &goes.rendered {

@@ -1,12 +1,13 @@
 //! `[broker.NAME]`: where messages go.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use postrider_core::{Secret, redact_url};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::Problem;
+use super::error::{ConfigError, Problem};
 use super::scalar::{Hidden, Switch};
 use super::secret::secret;
 use super::url::{file_path, scheme};
@@ -27,6 +28,10 @@ pub struct BrokerTable {
 #[derive(Clone, Debug)]
 pub struct Broker {
     pub kind: Kind,
+    /// Where its url stands in the configuration.
+    pub span: Range<usize>,
+    /// Why this build cannot use it, with the line.
+    pub unsupported: Option<Box<ConfigError>>,
     /// For brokers with a login.
     pub user: Option<String>,
     /// For brokers with a login.
@@ -87,6 +92,8 @@ impl BrokerTable {
         }
         Ok(Broker {
             kind,
+            span: url.span(),
+            unsupported: None,
             user: self.user.map(Spanned::into_inner),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
         })

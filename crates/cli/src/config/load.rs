@@ -7,7 +7,8 @@ use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
 use super::error::{ConfigError, Problem, Source};
-use super::{Config, Document, env};
+use super::{Config, Document, Kind, Place, env};
+use crate::wire;
 
 /// The name that is looked for in the working directory.
 pub const FILE_NAME: &str = "postrider.toml";
@@ -79,7 +80,22 @@ pub fn parse(
 ) -> Result<Config, Box<ConfigError>> {
     let mut source = Source::new(origin.show(), text);
     let document = document(&mut source, text, variables).map_err(|problem| source.error(problem))?;
-    document.resolve(origin).map_err(|problem| source.error(problem))
+    let mut config = document
+        .resolve(origin)
+        .map_err(|problem| source.error(problem))?;
+    for (name, outbox) in &mut config.outboxes {
+        if let Place::Other { scheme, .. } = &outbox.place {
+            let problem = wire::unsupported("outbox", name, scheme).at(outbox.span.clone());
+            outbox.unsupported = Some(source.error(problem));
+        }
+    }
+    for (name, broker) in &mut config.brokers {
+        if let Kind::Other { scheme, .. } = &broker.kind {
+            let problem = wire::unsupported("broker", name, scheme).at(broker.span.clone());
+            broker.unsupported = Some(source.error(problem));
+        }
+    }
+    Ok(config)
 }
 
 fn document(

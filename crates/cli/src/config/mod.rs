@@ -85,6 +85,7 @@ impl Document {
             check_name(&name)?;
             secret_files.extend(table.secret_files());
             let outbox = table.resolve(&name, &cleanup)?;
+            apart(&name, &outbox, &outboxes)?;
             outboxes.insert(name.into_inner(), outbox);
         }
         let mut brokers = BTreeMap::new();
@@ -117,6 +118,26 @@ impl Document {
             health,
             secret_files,
         })
+    }
+}
+
+/// Two outboxes in the same tables would publish every event twice, each by its own routes.
+fn apart(name: &Spanned<String>, outbox: &Outbox, others: &BTreeMap<String, Outbox>) -> Result<(), Problem> {
+    let place = |outbox: &Outbox| match &outbox.place {
+        Place::Sqlite(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+        Place::Other { url, .. } => PathBuf::from(url.expose()),
+    };
+    let same = others.iter().find(|(_, other)| {
+        place(other) == place(outbox) && other.prefix.eq_ignore_ascii_case(&outbox.prefix)
+    });
+    match same {
+        Some((other, _)) => Err(Problem::new(format!(
+            "the outboxes {other:?} and {:?} are the same tables",
+            name.get_ref()
+        ))
+        .at(name.span())
+        .help("give one of them another url or another prefix".to_owned())),
+        None => Ok(()),
     }
 }
 

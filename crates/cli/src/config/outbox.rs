@@ -1,5 +1,6 @@
 //! `[outbox.NAME]`: the database that a service commits its events in.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use toml::Spanned;
 
 use super::cleanup::Cleanup;
 use super::duration::{Keep, Span};
-use super::error::Problem;
+use super::error::{ConfigError, Problem};
 use super::scalar::Hidden;
 use super::secret::secret;
 use super::url::{file_path, scheme};
@@ -42,6 +43,10 @@ pub struct OutboxTable {
 #[derive(Clone, Debug)]
 pub struct Outbox {
     pub place: Place,
+    /// Where its url stands in the configuration.
+    pub span: Range<usize>,
+    /// Why this build cannot use it, with the line.
+    pub unsupported: Option<Box<ConfigError>>,
     /// For stores with a login.
     pub user: Option<String>,
     /// For stores with a login.
@@ -106,6 +111,8 @@ impl OutboxTable {
         };
         Ok(Outbox {
             place,
+            span: url.span(),
+            unsupported: None,
             user: self.user.map(Spanned::into_inner),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
             prefix,

@@ -17,7 +17,31 @@ use super::scalar::{Scalar, Whole, scalar, word};
 pub struct RouteTable {
     #[serde(default)]
     pub when: WhenTable,
+    #[serde(deserialize_with = "destinations")]
     pub to: Vec<Spanned<ToTable>>,
+}
+
+/// A list of tables; anything else is told what one looks like.
+fn destinations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<ToTable>>, D::Error> {
+    struct Tables;
+
+    impl<'de> Visitor<'de> for Tables {
+        type Value = Vec<Spanned<ToTable>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of tables such as [{ broker = \"events\" }]")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut tables = Vec::new();
+            while let Some(table) = list.next_element()? {
+                tables.push(table);
+            }
+            Ok(tables)
+        }
+    }
+
+    deserializer.deserialize_any(Tables)
 }
 
 /// What a route asks of an event.

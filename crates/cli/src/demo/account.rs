@@ -63,8 +63,8 @@ impl Account {
         };
         out.line(format!(
             "\n\
-             committed {:>8}   rolled back {:>8}   published {:>8}   effects {:>8}\n\
-             lost      {:>8}   phantom     {:>8}   reordered {:>8}   twice   {:>8}\n\
+             committed {:>8}  rolled back {:>8}  published {:>8}  effects {:>8}\n\
+             lost      {:>8}  phantom     {:>8}  reordered {:>8}  twice   {:>8}\n\
              commit → effect: p50 {:.1} ms, p99 {:.1} ms\n\
              {verdict}",
             self.committed,

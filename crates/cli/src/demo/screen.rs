@@ -60,13 +60,22 @@ impl Screen {
                 let block = block(&self.folder, seconds, state, &counts, (p50, p99));
                 let up = match self.height {
                     0 => String::new(),
-                    height => format!("\x1b[{height}A\x1b[J"),
+                    height => format!("\x1b[{height}A"),
                 };
                 self.height = block.lines().count();
-                self.out.line(format!("{up}{block}"))
+                self.out.line(format!("\r{up}{}", fit(&block)))
             }
         }
     }
+}
+
+/// The widest line of the block: one that wraps would be two to go up by.
+const WIDTH: usize = 79;
+
+/// Every line cut to the screen, and what was there before it cleared.
+fn fit(block: &str) -> String {
+    let line = |line: &str| format!("{}\x1b[K", line.chars().take(WIDTH).collect::<String>());
+    block.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn ms(time: Duration) -> f64 {
@@ -117,4 +126,27 @@ fn block(
         ms(p50),
         ms(p99),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_stays_within_80_columns_and_clears_line_by_line() {
+        let counts = Counts {
+            committed: 12_345_678,
+            rolled_back: 12_345_678,
+            arrived: 12_345_678,
+            effects: 12_345_678,
+        };
+        let folder = "/a/very/long/directory/".repeat(9);
+        let times = (Duration::from_secs(1), Duration::from_secs(9));
+        let block = fit(&block(&folder, 100.0, "", &counts, times));
+        for line in block.lines() {
+            let line = line.strip_suffix("\x1b[K").expect("cleared to its end");
+            assert!(line.chars().count() < 80, "{line}");
+        }
+        assert!(block.contains("took effect, once each"));
+    }
 }

@@ -46,6 +46,14 @@ fn bad_values_name_the_range_and_the_line() {
             "[[route]]\nto = [{ broker = \"events\", pat = \"x\" }]",
             "did you mean `path`?",
         ),
+        (
+            "[[route]]\nto = \"events\"",
+            "expected a list of tables such as [{ broker = \"events\" }]",
+        ),
+        (
+            "[outbox.second]\nurl = \"sqlite:./postrider.db\"",
+            "the outboxes \"main\" and \"second\" are the same tables",
+        ),
     ] {
         let place = Place::empty();
         place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{extra}\n"));
@@ -112,7 +120,7 @@ fn what_is_shown_can_be_read_again() {
 }
 
 #[test]
-fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
+fn a_backend_that_is_not_there_is_named_with_its_line() {
     let place = Place::empty();
     let config = ORDERS_ONLY.replace("sqlite:postrider.db", "postgres://relay:c4n4ry@db/orders");
     place.write("postrider.toml", &config);
@@ -125,8 +133,9 @@ fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
         place
             .run(command)
             .expect(2)
-            .complains("postgres, which is not available in this build")
-            .complains("cargo feature `postgres`");
+            .complains("PostgreSQL is not supported by this build yet")
+            .complains("--> postrider.toml:3:7")
+            .complains("this build knows sqlite:PATH");
     }
     place.write(
         "postrider.toml",
@@ -135,7 +144,8 @@ fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
     place
         .run(&["config", "check"])
         .expect(2)
-        .complains("cargo feature `rabbitmq`");
+        .complains("RabbitMQ is not supported by this build yet")
+        .complains("--> postrider.toml:6:7");
     place.write(
         "postrider.toml",
         &ORDERS_ONLY.replace("file:events.jsonl", "carrier-pigeon:coop"),
@@ -190,7 +200,7 @@ fn a_route_is_explained() {
     explain(&["--type", "A", "--aggregate", "TICKET/1", "--header", "tenant=a"])
         .expect(0)
         .says("route 1 does not match: aggregate_type is \"TICKET\", the route wants ORDER")
-        .says("route 2 wins")
+        .says("route 2 wins: the first that matches\n  to events/")
         .says("path \"a/a.jsonl\"");
     explain(&["--type", "Noise", "--aggregate", "TICKET/1"])
         .expect(0)

@@ -61,10 +61,29 @@ fn discard_keeps_the_reason() {
         .expect(2)
         .complains("--reason");
     place
+        .run(&["dead", "discard", "dead-1", "--reason", " "])
+        .expect(2)
+        .complains("a discard needs a reason");
+    place
         .run(&["dead", "discard", "--all", "--reason", "test data", "--yes"])
         .expect(0)
         .says("1 event discarded");
     place.run(&["dead", "list"]).expect(0).says("no dead events");
+    place
+        .run(&["show", "dead-1"])
+        .expect(0)
+        .says("DISCARDED")
+        .says("test data");
+    let status = place.run(&["status", "--json"]).expect(0).json();
+    assert_eq!(
+        (&status["discarded"], &status["published"]),
+        (&1.into(), &1.into())
+    );
+    place.run(&["status"]).expect(0).says("DISC");
+    place
+        .run(&["dead", "redrive", "dead-1"])
+        .expect(1)
+        .says("it is DISCARDED");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(!place.read("events.jsonl").contains("dead-1"));
 }
@@ -79,5 +98,77 @@ fn a_dead_event_holds_back_its_own_key_and_no_other() {
     assert!(
         arrived.contains("beside") && !arrived.contains("behind"),
         "{arrived}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let place = Place::busy();
+    for command in [&["dead", "list"][..], &["dead", "redrive", "--yes"]] {
+        place
+            .run(&[command, &["--kind", "no_rout"]].concat())
+            .expect(2)
+            .complains("did you mean `no_route`?");
+    }
+    place
+        .run(&["dead", "redrive", "dead-1", "nobody"])
+        .expect(1)
+        .says("1 event redriven")
+        .says("not nobody: no such event");
+    place
+        .run(&["dead", "redrive", "--all"])
+        .expect(0)
+        .says("nothing to redrive");
+    let none = ["dead", "discard", "--all", "--reason", "x", "--yes", "--json"];
+    assert_eq!(place.run(&none).expect(0).json()["touched"], 0);
+}
+
+#[test]
+fn an_event_that_keeps_being_refused_is_stalled() {
+    let place = Place::ready(&format!("{ORDERS_ONLY}\n[relay]\nstalled_after = \"15m\"\n"));
+    // A path that is a directory is refused for ever, and costs no attempt.
+    std::fs::create_dir(place.path("a.jsonl")).unwrap();
+    let config = place.read("postrider.toml");
+    let config = config.replace(
+        "broker = \"events\" }",
+        "broker = \"events\", path = \"a.jsonl\" }",
+    );
+    place.write("postrider.toml", &config);
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1).says("1 retrying");
+    place.run(&["status", "--check"]).expect(0);
+    place.run(&["dead", "list"]).expect(0).says("no dead events");
+    place.write("postrider.toml", &config.replace("15m", "1ms"));
+    place
+        .run(&["status", "--check"])
+        .expect(1)
+        .says("1 stalled, refused for longer than 1ms");
+    let listed = place.run(&["dead", "list", "--json"]).expect(0).json();
+    assert_eq!(listed["stalled"], true);
+    place
+        .run(&["dead", "list"])
+        .expect(0)
+        .says("stalled")
+        .says("address_refused");
+}
+
+#[test]
+fn the_audit_knows_who_it_was() {
+    let place = Place::busy();
+    let nameless = [("USER", ""), ("LOGNAME", "")];
+    place
+        .run_with(&["dead", "redrive", "dead-1"], &nameless)
+        .expect(0);
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let actor: String = connection
+        .query_row("SELECT actor FROM outbox_audit", [], |row| row.get(0))
+        .unwrap();
+    assert!(
+        actor.starts_with(if cfg!(target_os = "linux") {
+            "cli:uid "
+        } else {
+            "cli:"
+        }),
+        "{actor}"
     );
 }

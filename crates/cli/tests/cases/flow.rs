@@ -88,6 +88,8 @@ fn run_with_a_configuration_does_not_migrate_unless_asked() {
         .run(&["run", "--until-empty"])
         .expect(3)
         .complains("postrider migrate up");
+    let missing = place.run(&["migrate", "status", "--json"]).expect(1).json();
+    assert!(missing["wanted"].as_u64() > Some(0), "{missing}");
     place.run(&["run", "--until-empty", "--migrate"]).expect(0);
     place.run(&["status"]).expect(0);
 }
@@ -151,7 +153,8 @@ fn a_signal_stops_run_in_good_order() {
 #[test]
 fn tables_are_removed_only_when_nothing_would_be_lost() {
     let place = Place::ready(ORDERS_ONLY);
-    place.run(&["migrate", "down"]).expect(2).complains("--yes");
+    let asked = place.run(&["migrate", "down"]).expect(2).complains("--yes");
+    assert!(!asked.err.contains("--dry-run"), "{}", asked.err);
     place.send("order-1", "ORDER/1", "{}").expect(0);
     place
         .run(&["migrate", "down", "--yes"])

@@ -193,3 +193,18 @@ fn untrusted_text_is_inert() {
         );
     }
 }
+
+#[test]
+fn a_usage_error_is_json_where_json_was_asked_for() {
+    let place = Place::empty();
+    for command in [
+        &["--json"][..],
+        &["mirgate", "--json"],
+        &["status", "--chekc", "--json"],
+    ] {
+        let ran = place.run(command).expect(2);
+        let error: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+        assert_eq!(error["exit_code"], 2, "{error}");
+        assert!(error["advice"].is_string(), "{error}");
+    }
+}
