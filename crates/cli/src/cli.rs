@@ -129,8 +129,11 @@ Examples:
   postrider status --json
   postrider status --check || echo trouble
 
-With --check, exit code 1 if there are dead events, more unpublished ones than [health] max_unpublished, or one older than
-max_age.")]
+DELIVERED (published in JSON) counts an event once per destination; RETRY, WAIT, HELD and SCHED are parked events that move by
+themselves, DUPL repeats that were not published again, DISC what was thrown away. Columns of zeros are left out.
+
+With --check, exit code 1 if there are dead events, events refused for longer than relay.stalled_after, more unpublished ones
+than [health] max_unpublished, or one older than max_age.")]
     Status {
         /// Exit with 1 if something needs a person
         #[arg(long)]
@@ -259,7 +262,9 @@ Exit code 1 if no route matches or an address cannot be filled in.")]
 
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// List dead events with what went wrong and what to do
+    /// List dead and stalled events with what went wrong and what to do
+    ///
+    /// Stalled: refused again and again for longer than relay.stalled_after, and still tried.
     #[command(after_long_help = "\
 Examples:
   postrider dead list
@@ -299,7 +304,9 @@ Exit code 1 if there is no dead event with that id.")]
 Examples:
   postrider dead redrive dead-1
   postrider dead redrive --kind no_route --dry-run
-  postrider dead redrive --all --yes --json")]
+  postrider dead redrive --all --yes --json
+
+Exit code 1 if an id does not exist or its event is in another state; 0 if there is nothing to redrive.")]
     Redrive(ActArgs),
     /// Throw dead events away
     ///
