@@ -49,9 +49,10 @@ impl TestBroker for Directory {
     }
 
     fn missing_address(&self) -> Option<Address> {
+        // The log is a file: nothing can be below it.
         Some(Address(vec![(
             "path".to_owned(),
-            "../elsewhere.jsonl".to_owned(),
+            "events.jsonl/below.jsonl".to_owned(),
         )]))
     }
 
