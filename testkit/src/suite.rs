@@ -14,7 +14,7 @@ pub(crate) type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 const CASE_LIMIT: Duration = Duration::from_secs(180);
 
 /// How long a condition may take to come true. Generous: a slow machine is not a broken backend.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for a case, within its limit.
 pub(crate) async fn limited(name: &str, case: impl Future<Output = ()>) {
