@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lapin::message::BasicGetMessage;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions, QueuePurgeOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
@@ -118,8 +119,14 @@ impl Client {
         declared.expect("a queue can be declared");
     }
 
+    /// Gets one message, which is the queue's again unless it is acknowledged.
+    pub(crate) async fn get(&self, queue: &str) -> lapin::Result<Option<BasicGetMessage>> {
+        let options = BasicGetOptions { no_ack: false };
+        self.channel.basic_get(queue.into(), options).await
+    }
+
     /// Takes one message for good.
-    pub(crate) async fn take(&self, queue: &str) -> lapin::Result<Option<lapin::message::BasicGetMessage>> {
+    pub(crate) async fn take(&self, queue: &str) -> lapin::Result<Option<BasicGetMessage>> {
         let options = BasicGetOptions { no_ack: true };
         self.channel.basic_get(queue.into(), options).await
     }
