@@ -9,6 +9,9 @@ pub enum RabbitError {
     /// The url is not one of a RabbitMQ. The url itself is left out, because it may hold a password.
     #[error("the url of the broker cannot be used: {0}")]
     Url(String),
+    /// The name of a queue is too long for the protocol.
+    #[error("the name of the queue has {0} bytes, AMQP takes 255")]
+    Queue(usize),
     /// The file with the certificate authorities cannot be used.
     #[error("the certificate authorities in {path:?} cannot be used: {reason}")]
     Authorities {
