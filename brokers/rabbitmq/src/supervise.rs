@@ -22,7 +22,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The longest wait after a refused login: brokers count those, and some lock the account.
 const LONGEST_WAIT_REFUSED: Duration = Duration::from_secs(4);
-/// A connection that lasted less counts as a failed attempt, or a broker that accepts and drops is dialled in a loop.
+/// A connection that lasted less counts as a failed attempt from the second time on, or a broker that accepts and drops
+/// is dialled in a loop.
 const STABLE: Duration = Duration::from_secs(1);
 /// How often a connection is looked at when nothing is heard of it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -133,8 +134,9 @@ async fn supervise(shared: Arc<Shared>) {
                 }
                 tracing::warn!("the connection to RabbitMQ was lost");
                 replace(&shared, State::Connecting);
-                if since.elapsed() >= STABLE {
-                    failures = 0;
+                let lasted = since.elapsed() >= STABLE;
+                if lasted || failures == 0 {
+                    failures = u32::from(!lasted);
                     continue;
                 }
                 Failure::new(
