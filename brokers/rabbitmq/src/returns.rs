@@ -171,3 +171,102 @@ fn no_queue(message: &Message) -> String {
 pub(crate) fn lost(text: &str) -> Answer {
     Answer::Failed(Failure::new(ErrorKind::ConnectionLost, text).maybe_sent())
 }
+
+#[cfg(test)]
+mod tests {
+    use lapin::BasicProperties;
+    use lapin::message::{BasicReturnMessage, Delivery};
+    use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPSoftError};
+    use postrider_core::Address;
+
+    use super::*;
+
+    fn message(id: &str, exchange: &str) -> Message {
+        Message {
+            event_id: id.into(),
+            order_key: id.into(),
+            message_key: id.to_owned(),
+            address: Address(vec![("exchange".to_owned(), exchange.to_owned())]),
+            content_type: String::new(),
+            headers: Vec::new(),
+            body: vec![0; 100].into(),
+        }
+    }
+
+    fn returned(id: &str) -> Option<BasicReturnMessage> {
+        let mut delivery = Delivery::mock(0, "x".into(), "k".into(), false, Vec::new());
+        delivery.properties = BasicProperties::default().with_message_id(id.into());
+        Some(BasicReturnMessage {
+            delivery,
+            reply_code: 312,
+            reply_text: "NO_ROUTE".into(),
+        })
+    }
+
+    fn closed(kind: AMQPSoftError, text: &str) -> Outcome {
+        let error = AMQPError::new(AMQPErrorKind::Soft(kind), text.into());
+        Err(lapin::ErrorKind::ProtocolError(error).into())
+    }
+
+    fn kinds(batch: &[Message], outcomes: Vec<Outcome>) -> (Vec<Option<ErrorKind>>, bool) {
+        let batch: Vec<&Message> = batch.iter().collect();
+        let verdict = judge(&batch, outcomes);
+        let kind = |answer: &Answer| match answer {
+            Answer::Confirmed(_) => None,
+            Answer::Failed(failure) => Some(failure.kind),
+        };
+        (verdict.answers.iter().map(kind).collect(), verdict.healthy)
+    }
+
+    const NOT_FOUND: Option<ErrorKind> = Some(ErrorKind::AddressNotFound);
+    const LOST: Option<ErrorKind> = Some(ErrorKind::ConnectionLost);
+
+    #[test]
+    fn a_return_counts_for_the_message_it_names_and_not_for_the_confirm_it_came_with() {
+        let batch = ["a", "b", "c"].map(|id| message(id, "x"));
+        let outcomes = vec![
+            Ok(Confirmation::Ack(returned("b"))),
+            Ok(Confirmation::Ack(None)),
+            Ok(Confirmation::Nack(None)),
+        ];
+        let wanted = vec![None, NOT_FOUND, Some(ErrorKind::Nacked)];
+        assert_eq!(kinds(&batch, outcomes), (wanted, true));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_never_confirmed() {
+        let batch = ["a", "b"].map(|id| message(id, "x"));
+        let stranger = vec![Ok(Confirmation::Ack(returned("z"))), Ok(Confirmation::Ack(None))];
+        assert_eq!(kinds(&batch, stranger), (vec![LOST, LOST], false));
+        let unasked = vec![Ok(Confirmation::NotRequested), Ok(Confirmation::Ack(None))];
+        assert_eq!(kinds(&batch, unasked), (vec![LOST, None], false));
+        // The channel ended after a return: another one may have been on its way to us.
+        let batch = ["a", "b", "c"].map(|id| message(id, "x"));
+        let ended = vec![
+            Ok(Confirmation::Ack(returned("b"))),
+            Ok(Confirmation::Ack(None)),
+            closed(AMQPSoftError::PRECONDITIONFAILED, "timeout"),
+        ];
+        let (answers, healthy) = kinds(&batch, ended);
+        assert_eq!((answers[0], answers[1], healthy), (LOST, NOT_FOUND, false));
+    }
+
+    #[test]
+    fn neighbours_of_a_culprit_are_not_blamed() {
+        let batch = [message("a", "x"), message("b", "gone"), message("c", "x")];
+        let text = "NOT_FOUND - no exchange 'gone' in vhost '/'";
+        let outcomes = (0..3).map(|_| closed(AMQPSoftError::NOTFOUND, text)).collect();
+        assert_eq!(kinds(&batch, outcomes), (vec![LOST, NOT_FOUND, LOST], false));
+
+        let mut batch = ["a", "b"].map(|id| message(id, "x"));
+        batch[1].body = vec![0; 2_000].into();
+        let text = "PRECONDITION_FAILED - message size 2000 is larger than configured max size 1024";
+        let outcomes = (0..2)
+            .map(|_| closed(AMQPSoftError::PRECONDITIONFAILED, text))
+            .collect();
+        assert_eq!(
+            kinds(&batch, outcomes),
+            (vec![LOST, Some(ErrorKind::TooLarge)], false)
+        );
+    }
+}

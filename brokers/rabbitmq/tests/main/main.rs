@@ -5,6 +5,7 @@ mod conformance;
 mod faults;
 mod form;
 mod network;
+mod rate;
 mod relayed;
 mod source;
 mod support;
