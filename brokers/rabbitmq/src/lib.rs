@@ -1,10 +1,10 @@
 //! RabbitMQ as a destination and a source of Postrider.
 //!
-//! [`RabbitSink`] publishes persistent messages with publisher confirms and `mandatory`: confirmed means that every queue
-//! which the message was routed to has it, and that there was at least one. A message without a queue, an exchange that
-//! does not exist and a missing permission are failures of that message, never a success and never an outage.
-//! [`RabbitSource`] consumes with manual acknowledgement and a bounded number of deliveries at a time. Both connect, and
-//! connect again, by themselves.
+//! [`RabbitSink`] publishes persistent messages with publisher confirms and `mandatory`: confirmed means that every
+//! queue which the message was routed to has it, and that there was at least one. A message without a queue, an
+//! exchange that does not exist and a missing permission are failures of that message, never a success and never an
+//! outage. [`RabbitSource`] consumes with manual acknowledgement and a bounded number of deliveries at a time. Both
+//! connect, and connect again, by themselves.
 //!
 //! The message, field by field:
 //!

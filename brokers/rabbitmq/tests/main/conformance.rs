@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use lapin::options::BasicAckOptions;
 use postrider_core::{Address, BoxFuture, Sink};
 use postrider_rabbitmq::{RabbitOptions, RabbitSink};
@@ -17,7 +18,9 @@ postrider_testkit::sink_suite!(Rabbit);
 /// How long a declared queue needs to be known after a crash.
 const DECLARED: Duration = Duration::from_secs(2);
 /// Long enough to read everything that a case sends.
-const READ_LIMIT: Duration = Duration::from_secs(3);
+const READ_LIMIT: Duration = Duration::from_secs(5);
+/// A queue that gives nothing for this long is empty.
+const IDLE: Duration = Duration::from_millis(200);
 
 struct Rabbit;
 
@@ -70,9 +73,11 @@ impl TestBroker for Broker {
             let read = async {
                 let client = Client::connect(&self.vhost.url()).await?;
                 // Without a queue nothing has arrived yet.
-                while let Some(message) = client.get(&self.queue).await? {
-                    message.ack(BasicAckOptions::default()).await?;
-                    taken.push(arrived(message));
+                let mut consumer = client.consume(&self.queue).await?;
+                while let Ok(Some(delivery)) = tokio::time::timeout(IDLE, consumer.next()).await {
+                    let delivery = delivery?;
+                    delivery.ack(BasicAckOptions::default()).await?;
+                    taken.push(arrived(delivery));
                 }
                 lapin::Result::Ok(())
             };
@@ -99,8 +104,7 @@ impl TestBroker for Broker {
     }
 }
 
-fn arrived(message: lapin::message::BasicGetMessage) -> Arrived {
-    let delivery = message.delivery;
+fn arrived(delivery: lapin::message::Delivery) -> Arrived {
     let id = delivery.properties.message_id().as_ref();
     let headers = delivery.properties.headers().as_ref();
     let text = |value: &lapin::types::AMQPValue| match value {

@@ -1,4 +1,5 @@
-//! How fast it goes. Not a test: `cargo test --release -p postrider-rabbitmq --test main rate -- --ignored --nocapture`.
+//! How fast it goes. Not a test:
+//! `cargo test --release -p postrider-rabbitmq --test main rate -- --ignored --nocapture`.
 
 use std::time::Instant;
 

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lapin::message::BasicGetMessage;
-use lapin::options::{BasicGetOptions, QueueDeclareOptions, QueuePurgeOptions};
+use lapin::options::{
+    BasicConsumeOptions, BasicGetOptions, BasicQosOptions, QueueDeclareOptions, QueuePurgeOptions,
+};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::{Channel, Connection, ConnectionProperties, Consumer};
 use postrider_core::{Address, Answer, ErrorKind, Message, OrderKey, Sink, header};
 use postrider_rabbitmq::{Queue, RabbitOptions, RabbitSink, Topology};
 
@@ -119,10 +121,13 @@ impl Client {
         declared.expect("a queue can be declared");
     }
 
-    /// Gets one message, which is the queue's again unless it is acknowledged.
-    pub(crate) async fn get(&self, queue: &str) -> lapin::Result<Option<BasicGetMessage>> {
-        let options = BasicGetOptions { no_ack: false };
-        self.channel.basic_get(queue.into(), options).await
+    /// Consumes; what is not acknowledged is the queue's again in the end.
+    pub(crate) async fn consume(&self, queue: &str) -> lapin::Result<Consumer> {
+        self.channel.basic_qos(500, BasicQosOptions::default()).await?;
+        let options = BasicConsumeOptions::default();
+        self.channel
+            .basic_consume(queue.into(), "".into(), options, FieldTable::default())
+            .await
     }
 
     /// Takes one message for good.

@@ -39,7 +39,9 @@ pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
 pub use outbox::{Outbox, Place};
-pub use rabbitmq::{Declare, Preset, Rabbit};
+pub use rabbitmq::Rabbit;
+#[cfg(any(test, feature = "rabbitmq"))]
+pub use rabbitmq::{Declare, Preset};
 pub use relay::Relay;
 pub use secret::open_to_others;
 

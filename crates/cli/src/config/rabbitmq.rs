@@ -1,5 +1,8 @@
 //! The settings of `[broker.NAME]` that only RabbitMQ has.
 
+// They are read in every build, so that the same file is good for all; without the feature nobody uses them.
+#![cfg_attr(not(feature = "rabbitmq"), allow(dead_code))]
+
 use std::path::PathBuf;
 use std::time::Duration;
 
