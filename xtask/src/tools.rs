@@ -18,12 +18,20 @@ struct Tool {
 }
 
 /// Servers of further backends are added here when those backends are.
-const TOOLS: &[Tool] = &[Tool {
-    what: "a C compiler",
-    why: "SQLite is compiled from source and linked in",
-    programs: &["cc", "gcc", "clang"],
-    package: "gcc",
-}];
+const TOOLS: &[Tool] = &[
+    Tool {
+        what: "a C compiler",
+        why: "SQLite is compiled from source and linked in",
+        programs: &["cc", "gcc", "clang"],
+        package: "gcc",
+    },
+    Tool {
+        what: "RabbitMQ",
+        why: "its sink and source are tested on a private server",
+        programs: &["rabbitmq-server"],
+        package: "rabbitmq-server",
+    },
+];
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use postrider_core::{AddressField, Console, Schema, Sink, Store};
 use postrider_memory::MemoryBroker;
 
-use crate::config::{Config, Kind, Outbox, Place, suggestion};
+use crate::config::{Broker, Config, Kind, Outbox, Place, suggestion};
 use crate::failure::Failure;
 
 /// An outbox with its database open.
@@ -103,7 +103,10 @@ pub fn check(config: &Config) -> Result<(), Failure> {
             Kind::File { .. } | Kind::Stdout if !cfg!(feature = "file") => {
                 return Err(unavailable("broker", name, "file"));
             }
-            Kind::File { .. } | Kind::Stdout | Kind::Memory => {}
+            Kind::RabbitMq(_) if !cfg!(feature = "rabbitmq") => {
+                return Err(unavailable("broker", name, "amqp"));
+            }
+            Kind::File { .. } | Kind::Stdout | Kind::RabbitMq(_) | Kind::Memory => {}
         }
     }
     Ok(())
@@ -115,21 +118,28 @@ pub fn sinks(config: &Config) -> Result<BTreeMap<String, Arc<dyn Sink>>, Failure
     for destination in config.router.destinations() {
         let name = &destination.broker;
         if let (false, Some(broker)) = (sinks.contains_key(name), config.brokers.get(name)) {
-            sinks.insert(name.clone(), sink(name, &broker.kind)?);
+            sinks.insert(name.clone(), sink(name, broker)?);
         }
     }
     Ok(sinks)
 }
 
-fn sink(name: &str, kind: &Kind) -> Result<Arc<dyn Sink>, Failure> {
+fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
     #[cfg(feature = "file")]
     let failed = |error: postrider_file::FileError| {
         Failure::backend(format!("the broker {name:?} cannot be opened"))
             .because(&error)
             .advice("check that the directory exists and that the relay may write there")
     };
-    match kind {
+    match &broker.kind {
         Kind::Other { scheme, .. } => Err(unavailable("broker", name, scheme)),
+        #[cfg(feature = "rabbitmq")]
+        Kind::RabbitMq(rabbit) => match crate::rabbitmq::open(name, broker, rabbit) {
+            Ok(sink) => Ok(Arc::new(sink)),
+            Err(error) => Err(Failure::input(format!("the broker {name:?} cannot be used")).because(&error)),
+        },
+        #[cfg(not(feature = "rabbitmq"))]
+        Kind::RabbitMq(_) => Err(unavailable("broker", name, "amqp")),
         Kind::Memory => Ok(Arc::new(MemoryBroker::new())),
         #[cfg(feature = "file")]
         Kind::File { path, sync } => {
@@ -156,6 +166,10 @@ pub fn address_fields(kind: &Kind) -> Option<&'static [AddressField]> {
         #[cfg(not(feature = "file"))]
         Kind::File { .. } => None,
         Kind::Stdout => Some(&[]),
+        #[cfg(feature = "rabbitmq")]
+        Kind::RabbitMq(_) => Some(postrider_rabbitmq::RabbitSink::ADDRESS),
+        #[cfg(not(feature = "rabbitmq"))]
+        Kind::RabbitMq(_) => None,
         // It takes any address, so that the routes of production can be tried on it.
         Kind::Memory | Kind::Other { .. } => None,
     }
@@ -190,7 +204,7 @@ fn unavailable(what: &str, name: &str, scheme: &str) -> Failure {
         None => {
             let known = match what {
                 "outbox" => "sqlite:PATH",
-                _ => "file:PATH, stdout: or memory:",
+                _ => "amqp://…, amqps://…, file:PATH, stdout: or memory:",
             };
             Failure::input(format!(
                 "the {what} {name:?} has a url of an unknown kind, `{scheme}:`"

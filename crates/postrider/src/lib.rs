@@ -77,6 +77,7 @@
 //! | `sqlx` | the same, produced with `sqlx` | no |
 //! | `file` | `file`: JSON lines in files and on standard output | yes |
 //! | `memory` | `memory`: a broker in memory that tests look into | yes |
+//! | `rabbitmq` | `rabbitmq`: RabbitMQ, publishing and consuming | no |
 //!
 //! # In a service's own tests
 //!
@@ -94,5 +95,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use postrider_file as file;
 #[cfg(feature = "memory")]
 pub use postrider_memory as memory;
+#[cfg(feature = "rabbitmq")]
+pub use postrider_rabbitmq as rabbitmq;
 #[cfg(feature = "sqlite")]
 pub use postrider_sqlite as sqlite;

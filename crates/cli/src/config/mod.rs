@@ -14,6 +14,7 @@ mod load;
 mod mask;
 mod nearest;
 mod outbox;
+mod rabbitmq;
 mod relay;
 mod route;
 mod scalar;
@@ -38,6 +39,9 @@ pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
 pub use outbox::{Outbox, Place};
+pub use rabbitmq::Rabbit;
+#[cfg(any(test, feature = "rabbitmq"))]
+pub use rabbitmq::{Declare, Preset};
 pub use relay::Relay;
 pub use secret::open_to_others;
 

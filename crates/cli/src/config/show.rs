@@ -4,7 +4,7 @@ use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router};
 use serde_json::{Map, Value, json};
 
 use super::duration::{show, show_keep};
-use super::{Broker, Config, Kind, Outbox, Relay};
+use super::{Broker, Config, Kind, Outbox, Rabbit, Relay};
 
 /// What stands for a secret.
 const REDACTED: &str = "[redacted]";
@@ -58,7 +58,34 @@ fn broker(it: &Broker) -> Value {
     if let Kind::File { sync, .. } = it.kind {
         value["sync"] = sync.into();
     }
+    if let Kind::RabbitMq(rabbit) = &it.kind {
+        value["rabbitmq"] = rabbitmq(rabbit);
+    }
     login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+/// Only what is set: the defaults are the sink's.
+fn rabbitmq(it: &Rabbit) -> Value {
+    let mut value = json!({ "declare": it.declare.is_some() });
+    let mut set = |key: &str, shown: Option<Value>| {
+        if let Some(shown) = shown {
+            value[key] = shown;
+        }
+    };
+    set("channels", it.channels.map(Value::from));
+    set("prefetch", it.prefetch.map(Value::from));
+    set("max_message_bytes", it.max_message_bytes.map(Value::from));
+    set(
+        "confirm_timeout",
+        it.confirm_timeout.map(|limit| show(limit).into()),
+    );
+    set(
+        "connect_timeout",
+        it.connect_timeout.map(|limit| show(limit).into()),
+    );
+    let file = it.ca_file.as_ref();
+    set("ca_file", file.map(|file| file.display().to_string().into()));
     value
 }
 

@@ -130,12 +130,12 @@ fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
     }
     place.write(
         "postrider.toml",
-        &ORDERS_ONLY.replace("file:events.jsonl", "amqps://u:c4n4ry@mq/"),
+        &ORDERS_ONLY.replace("file:events.jsonl", "nats://u:c4n4ry@mq/"),
     );
     place
         .run(&["config", "check"])
         .expect(2)
-        .complains("cargo feature `rabbitmq`");
+        .complains("cargo feature `nats`");
     place.write(
         "postrider.toml",
         &ORDERS_ONLY.replace("file:events.jsonl", "carrier-pigeon:coop"),
@@ -143,7 +143,7 @@ fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
     place
         .run(&["config", "check"])
         .expect(2)
-        .complains("this build knows file:PATH");
+        .complains("this build knows amqp://");
 }
 
 #[test]
