@@ -18,6 +18,8 @@ pub(crate) struct Relay {
     pub(crate) frozen_until: Option<Duration>,
     missed: Vec<Fact>,
     wake: u64,
+    /// Wake-ups in a row that led to nothing but the next one at once.
+    spins: u32,
     pub(crate) leaving: bool,
     /// Names of its destinations, by id.
     pub(crate) names: Vec<(String, usize)>,
@@ -60,6 +62,7 @@ impl World {
             frozen_until: None,
             missed: Vec::new(),
             wake: 0,
+            spins: 0,
             leaving: false,
             names,
         });
@@ -87,6 +90,7 @@ impl World {
         if let Some(engine) = &mut relay.engine {
             engine.handle(Time(self.now), fact, &mut commands);
         }
+        let idle = commands.is_empty();
         for command in commands {
             self.obey(slot, life, command);
         }
@@ -106,6 +110,16 @@ impl World {
         }
         if let Some(at) = at {
             let after = at.0.saturating_sub(self.now).max(Duration::from_micros(50));
+            let relay = &mut self.relays[slot];
+            relay.spins = if idle && at.0 <= self.now {
+                relay.spins + 1
+            } else {
+                0
+            };
+            if relay.spins > 20 {
+                self.check
+                    .violation(format!("bounds: r{life} wakes again and again for nothing"));
+            }
             self.schedule(after, Next::Tick { slot, life, wake });
         }
     }

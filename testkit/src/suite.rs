@@ -11,10 +11,10 @@ use tokio::time::Instant;
 pub(crate) type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The longest that a case may take; a backend that hangs is a failure with a name, not a build that stands still.
-const CASE_LIMIT: Duration = Duration::from_secs(60);
+const CASE_LIMIT: Duration = Duration::from_secs(180);
 
 /// How long a condition may take to come true. Generous: a slow machine is not a broken backend.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for a case, within its limit.
 pub(crate) async fn limited(name: &str, case: impl Future<Output = ()>) {

@@ -182,6 +182,9 @@ pub struct Page {
     pub horizon: Seq,
     /// Per range, in the order asked: no visible row up to here was left out. [`Seq::MAX`] when the range was exhausted.
     pub read_to: Vec<Seq>,
-    /// When the next parked row comes due by time alone, by the database's clock.
+    /// Every due head was looked at and, but for those busy or not asked for, returned: the search was not cut short by a
+    /// limit of rows, bytes or effort.
+    pub parked_to_end: bool,
+    /// When the next parked row comes due by time alone, by the database's clock; sooner when the search was cut short.
     pub next_due_in: Option<Duration>,
 }

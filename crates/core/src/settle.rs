@@ -90,7 +90,7 @@ pub struct Park {
     /// Whether an attempt may have reached the destination.
     pub maybe_sent: bool,
     /// The last failure; none for a row that only waits, is held or is scheduled. In [`Then::Again`] none leaves the
-    /// stored error and its times as they are.
+    /// stored error, its times and that an operator sent the row again as they are.
     pub failure: Option<Failure>,
 }
 

@@ -34,8 +34,10 @@ impl Default for Capabilities {
 
 /// Where messages go.
 ///
-/// **Concurrency.** `publish` may be called again while earlier calls are under way, up to `concurrent_batches`. Two
-/// calls under way never hold messages of the same key, so their order to each other does not matter.
+/// **Concurrency.** `publish` may be called again while earlier calls are under way. Each destination of each outbox keeps
+/// to `concurrent_batches`; a sink that several of them share, and that must not work on more at a time, queues by itself.
+/// Of one outbox and destination, two calls under way never hold messages of the same key and lane, so their order to each
+/// other does not matter.
 ///
 /// **Confirmed** means that the destination has the message as durably as its settings allow and will not drop it by
 /// itself. A message that reached nobody (no queue bound, no such topic) is never confirmed.

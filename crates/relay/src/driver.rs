@@ -16,6 +16,9 @@ use crate::clock;
 use crate::engine::{Call, Command, Engine, Fact};
 use crate::{notes, publish};
 
+/// How long a call on the store may take. Longer than any store waits for a lock of its own.
+const STORE_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// When the loop ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -176,7 +179,10 @@ impl Driver {
             let _ = self.tell.send(Fact::Armed(false));
             return;
         };
-        let tell = self.tell.clone();
+        if let Some(bell) = self.bell.take() {
+            bell.abort();
+        }
+        let (tell, outbox) = (self.tell.clone(), self.inner.name.clone());
         let task = tokio::spawn(async move {
             match doorbell.arm(shards).await {
                 Ok(ring) => {
@@ -184,7 +190,8 @@ impl Driver {
                     ring.await;
                     let _ = tell.send(Fact::Rang);
                 }
-                Err(_) => {
+                Err(error) => {
+                    tracing::debug!(outbox, %error, "the doorbell cannot be armed; polling goes on");
                     let _ = tell.send(Fact::Armed(false));
                 }
             }
@@ -193,14 +200,20 @@ impl Driver {
     }
 }
 
-/// A call on the store that always answers: a panic in it is an error of that call only.
+/// A call on the store that always answers: a panic in it is an error of that call only, and one that hangs (a half-open
+/// connection does) is given up and repeated.
 async fn guarded<T>(
     store: &Arc<dyn Store>,
     call: impl FnOnce(&Arc<dyn Store>) -> BoxFuture<'_, Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    match AssertUnwindSafe(async { call(store).await }).catch_unwind().await {
-        Ok(answer) => answer,
-        Err(_) => Err(StoreError::new(StoreErrorKind::Other, "the store panicked")),
+    let call = AssertUnwindSafe(async { call(store).await }).catch_unwind();
+    match tokio::time::timeout(STORE_TIMEOUT, call).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(StoreError::new(StoreErrorKind::Other, "the store panicked")),
+        Err(_) => {
+            let text = format!("the database gave no answer within {STORE_TIMEOUT:?}");
+            Err(StoreError::new(StoreErrorKind::Unreachable, text))
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::config::SqliteOptions;
 use crate::doorbell::Bells;
 use crate::error::{self, Result, store_error};
+use crate::patience;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +98,9 @@ impl Worker {
     pub(crate) fn spawn(
         name: &str,
         connection: Connection,
-        look_every: Duration,
+        options: &SqliteOptions,
     ) -> Result<Self, StoreError> {
+        let (busy_timeout, look_every) = (options.busy_timeout, options.data_version_every);
         let (jobs, inbox) = mpsc::channel();
         let desk = Desk {
             connection,
@@ -106,7 +108,11 @@ impl Worker {
         };
         thread::Builder::new()
             .name(format!("postrider-sqlite-{name}"))
-            .spawn(move || work(desk, &inbox, look_every))
+            .spawn(move || {
+                // A connection that cannot wait this way waits as SQLite does: slower, but not wrong.
+                let _ = patience::install(&desk.connection, busy_timeout);
+                work(desk, &inbox, look_every);
+            })
             .map_err(|error| {
                 StoreError::new(StoreErrorKind::Other, "cannot start a thread for the database")
                     .with_source(error)

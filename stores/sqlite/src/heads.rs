@@ -44,6 +44,8 @@ pub(crate) struct Due {
     pub(crate) heads: Vec<(i64, Line)>,
     /// When the next one comes due.
     pub(crate) next_in: Option<Duration>,
+    /// Every line was visited.
+    pub(crate) to_end: bool,
 }
 
 /// The search for due heads in one snapshot.
@@ -109,7 +111,10 @@ impl<'tx, 'a> Search<'tx, 'a> {
 
     /// Walks once around all lines, or as far as one read goes.
     pub(crate) fn due(&mut self, round: &Mutex<Round>) -> Result<Due> {
-        let mut due = Due::default();
+        let mut due = Due {
+            to_end: true,
+            ..Due::default()
+        };
         // A panic under this lock leaves at worst an odd place to go on from.
         let mut round = round.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let began = round.from.take();
@@ -130,6 +135,7 @@ impl<'tx, 'a> Search<'tx, 'a> {
             at = Some(line);
         }
         round.from = at;
+        due.to_end = false;
         due.wait_for(GO_ON_IN);
         Ok(due.sorted())
     }

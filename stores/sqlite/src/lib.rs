@@ -54,6 +54,7 @@ mod heads;
 mod ident;
 mod inbox;
 mod lease;
+mod patience;
 mod pen;
 #[cfg(test)]
 mod plans;

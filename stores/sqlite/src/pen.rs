@@ -51,14 +51,14 @@ pub(crate) const PARK_PARKED: &str =
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO NOTHING";
 
-/// Counts are absolute; the times of failures are the database's own: a change without a failure leaves them alone, and
-/// one that counts none forgets them.
+/// Counts are absolute. A change without a failure says nothing about the last one, so the error, its times and that an
+/// operator sent the row again stay as they are.
 pub(crate) const CHANGE_PARKED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, dead = ?3, next_attempt_at = ?4, attempts = ?5, failures = ?6,
-            maybe_sent = ?7, error_kind = ?8, error_text = ?9, redriven = 0, updated_at = ?10,
-            first_failed_at = CASE WHEN ?6 = 0 THEN NULL WHEN ?8 IS NULL THEN first_failed_at
-                ELSE coalesce(first_failed_at, ?10) END,
-            last_failed_at = CASE WHEN ?6 = 0 THEN NULL WHEN ?8 IS NULL THEN last_failed_at ELSE ?10 END
+            maybe_sent = ?7, error_kind = coalesce(?8, error_kind), error_text = iif(?8 IS NULL, error_text, ?9),
+            redriven = iif(?8 IS NULL, redriven, 0), updated_at = ?10,
+            first_failed_at = iif(?8 IS NULL, first_failed_at, coalesce(first_failed_at, ?10)),
+            last_failed_at = iif(?8 IS NULL, last_failed_at, ?10)
      WHERE seq = ?1 AND destination = ?2";
 
 /// The statements of one settle.

@@ -62,6 +62,7 @@ fn parked(
 ) -> Result<()> {
     let due = search.due(round)?;
     page.next_due_in = due.next_in;
+    page.parked_to_end = due.to_end && due.heads.len() <= read.parked.heads as usize;
     for (head, line) in due.heads.iter().take(read.parked.heads as usize) {
         let followers = search.followers(*head, line)?;
         for place in std::iter::once(*head).chain(followers) {
@@ -69,6 +70,7 @@ fn parked(
                 continue;
             };
             if !budget.take(size) {
+                page.parked_to_end = false;
                 return Ok(());
             }
             page.parked.push(row);

@@ -41,7 +41,7 @@ impl SqliteStore {
             .map_err(|error| StoreError::new(StoreErrorKind::Schema, error.to_string()).with_source(error))?;
         let spawn = |name, role| {
             let connection = connect::open(path, &options, role)?;
-            Worker::spawn(name, connection, options.data_version_every)
+            Worker::spawn(name, connection, &options)
         };
         Ok(Self {
             inner: Arc::new(Inner {

@@ -42,9 +42,11 @@ impl Model {
         }
         page.next_due_in = next;
         heads.sort_by(|a, b| (a.row.seq, &a.destination).cmp(&(b.row.seq, &b.destination)));
+        page.parked_to_end = heads.len() <= read.parked.heads as usize;
         for head in heads.into_iter().take(read.parked.heads as usize) {
             for row in std::iter::once(head).chain(self.followers(now, head, read)) {
                 if !budget.take(row.row.event.payload.len()) {
+                    page.parked_to_end = false;
                     return;
                 }
                 page.parked.push(self.parked_answer(now, row));

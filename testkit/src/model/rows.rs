@@ -111,15 +111,16 @@ impl Parked {
         parked
     }
 
-    /// Takes over what a settle says. Counts are absolute; the error and its times stay where no new failure is named.
+    /// Takes over what a settle says. Counts are absolute; the error, its times and that it was
+    /// redriven stay where no new failure is named.
     pub(super) fn write(&mut self, now: Duration, park: &Park) {
         self.dead = park.dead;
         self.next_attempt = now.saturating_add(park.next_attempt_in);
         self.attempts = park.attempts;
         self.failures = park.failures;
         self.maybe_sent = park.maybe_sent;
-        self.redriven = false;
         if let Some(failure) = &park.failure {
+            self.redriven = false;
             self.failure = Some(failure.clone());
             let first = self.failed.map_or(now, |(first, _)| first);
             self.failed = Some((first, now));

@@ -118,6 +118,13 @@ fn drain(shop: &Shop<'_>) -> Result<Drained> {
         thread::sleep(Duration::from_millis(1));
     };
     finished(relay, status.success())?;
+    let left = shop::waiting(&shop.connection()?)?;
+    if left != (0, 0) {
+        let (queued, parked) = left;
+        return Err(Failure::new(format!(
+            "run --until-empty ended well with {queued} queued and {parked} parked"
+        )));
+    }
     let (Some((begin, before)), Some((end, after))) = (first, last) else {
         return Err(Failure::new("nothing was published"));
     };

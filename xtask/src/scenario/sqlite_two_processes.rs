@@ -39,7 +39,7 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         relay.kill()?;
         let lines_then = shop.lines_length();
         relay = shop.relay(&[], None)?;
-        let recovered_at = wait_until_caught_up(&shop, lines_then)?;
+        let recovered_at = wait_until_caught_up(&shop, &mut producer, lines_then)?;
         outages.push((killed_at, recovered_at));
         let seconds = (recovered_at - killed_at) as f64 / 1e6;
         stage.note(&format!("kill {kill} of {kills}: caught up after {seconds:.1} s"));
@@ -96,15 +96,14 @@ fn wait_for_orders(shop: &Shop<'_>, wanted: u64) -> Result<()> {
     })
 }
 
-/// The new relay has published something, and hardly anything is left.
-fn wait_until_caught_up(shop: &Shop<'_>, lines_then: u64) -> Result<u64> {
+/// The new relay has published something and hardly anything is left, or there is nothing to publish any more.
+fn wait_until_caught_up(shop: &Shop<'_>, producer: &mut Process, lines_then: u64) -> Result<u64> {
     let connection = shop.connection()?;
     until("the restarted relay has caught up", PATIENCE, || {
-        if shop.lines_length() == lines_then {
-            return Ok(None);
-        }
+        let over = producer.ended()?.is_some();
         let (queued, _) = shop::waiting(&connection)?;
-        Ok((queued <= CAUGHT_UP).then(now_us))
+        let caught_up = shop.lines_length() != lines_then && queued <= CAUGHT_UP;
+        Ok((caught_up || (over && queued == 0)).then(now_us))
     })
 }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError};
 
+use super::item::{Item, Origin, State};
+use super::line::Line;
 use super::note::Note;
-use super::rows::{Item, Line, Origin, State};
 use super::send::{Entry, Flight};
 use super::{Call, Command, Engine, Plant, Time};
 
@@ -33,6 +34,11 @@ impl Engine {
                     confirmed.push((*entry, Receipt::default()));
                 }
                 Answer::Failed(failure) => failures.push((*entry, failure)),
+            }
+        }
+        for entry in &flight.entries {
+            if let Some((shard, seq)) = self.rows.item(entry.item).map(|item| (item.shard, item.seq)) {
+                self.leases.survived(shard, seq);
             }
         }
         self.confirm(now, call, &flight, confirmed, out);
@@ -129,7 +135,7 @@ impl Engine {
         let seq = self.rows.item(entry.item).map(|item| item.seq);
         self.circuits[flight.destination.0].bisect(size);
         if alone && seq.is_some_and(|seq| self.circuits[flight.destination.0].strike(seq)) {
-            self.circuits[flight.destination.0].answered_at_all();
+            self.close_circuit(now, flight.destination, out);
             return Class::Rejected;
         }
         self.open_circuit(now, flight.destination, failure, false, out);
@@ -154,12 +160,17 @@ impl Engine {
             self.open_circuit(now, destination, failure, true, out);
             return Class::NotAttempted;
         }
-        if circuit.answered_at_all() {
+        self.close_circuit(now, destination, out);
+        class
+    }
+
+    /// The destination can be reached, if only to refuse.
+    fn close_circuit(&mut self, now: Time, destination: DestinationId, out: &mut Vec<Command>) {
+        if self.circuits[destination.0].answered_at_all() {
             let destination = self.router.destination(destination).name.clone();
             out.push(Command::Note(Note::CircuitClosed { destination }));
             self.read_soon(now);
         }
-        class
     }
 
     fn open_circuit(

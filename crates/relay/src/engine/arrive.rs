@@ -8,8 +8,9 @@ use postrider_core::{
     Failure, Leaves, OrderKey, Park, ParkedRow, QueuedRow, Routed, Shard, Then,
 };
 
+use super::item::{Delivery, Item, Origin, Parked, State, Verdict};
+use super::line::LineId;
 use super::note::Note;
-use super::rows::{Delivery, Item, LineId, Origin, Parked, State, Verdict};
 use super::{Command, Engine, Plant, Time};
 
 /// An event that may leave within this time is not worth parking for.

@@ -26,6 +26,7 @@ pub(super) struct Circuit {
     state: State,
     /// Opened by refusals: a refused probe keeps it open.
     refusing: bool,
+    asked: bool,
     /// Consecutive openings without a success between.
     openings: u32,
     refusals: u32,
@@ -50,6 +51,7 @@ impl Circuit {
         Self {
             state: State::Closed,
             refusing: false,
+            asked: false,
             openings: 0,
             refusals: 0,
             successes: 0,
@@ -77,6 +79,21 @@ impl Circuit {
         self.paused || matches!(self.state, State::Open { until } if now < until)
     }
 
+    /// Whether it may be probed again and nobody has looked for a parked row to probe it with; true once per opening.
+    pub(super) fn wants_probe(&mut self, now: Time) -> bool {
+        let due = matches!(self.state, State::Open { until } if now >= until) && !self.paused;
+        due && !std::mem::replace(&mut self.asked, due)
+    }
+
+    /// Whether its limits let nothing pass at the moment.
+    pub(super) fn is_at_limit(&self, now: Time) -> bool {
+        let flying = self
+            .limits
+            .max_in_flight
+            .is_some_and(|max| self.in_flight >= max.max(1) as usize);
+        flying || self.next_token(now).is_some()
+    }
+
     pub(super) fn last_success(&self) -> Option<Time> {
         self.last_success
     }
@@ -84,7 +101,7 @@ impl Circuit {
     pub(super) fn wake_at(&self, now: Time) -> Option<Time> {
         match self.state {
             _ if self.paused => None,
-            State::Open { until } => Some(until),
+            State::Open { until } => (until > now).then_some(until),
             State::HalfOpen => None,
             State::Closed => self.next_token(now),
         }
@@ -191,6 +208,7 @@ impl Circuit {
         self.refusing = refusing;
         let delay = policy.delay(self.openings, random);
         self.state = State::Open { until: now + delay };
+        self.asked = false;
         delay
     }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use postrider_core::{DestinationId, Park};
 
-use super::rows::{ItemId, LineId, Origin, State};
+use super::circuit::Circuit;
+use super::item::{Delivery, Item, ItemId, Origin, State};
+use super::line::LineId;
 use super::{Engine, Time};
 
 impl Engine {
     /// Whether the head of a line may leave now; drops parked rows from memory that are not heads any more.
-    pub(super) fn may_send(&mut self, _now: Time, id: LineId) -> bool {
+    pub(super) fn may_send(&mut self, id: LineId) -> bool {
         self.drop_overtaken(id);
         self.line_may_send(id)
     }
@@ -39,20 +41,56 @@ impl Engine {
         }
     }
 
-    /// One dead destination of several must not fill the window: once its rows exceed their share they are parked,
-    /// uncharged. A sole dead destination just stops the reading.
+    /// One closed destination of several must not fill the window: once its rows exceed their share they are parked,
+    /// uncharged. One that is limited, by rate or by what is in flight, counts as closed while it is at its limit. A sole
+    /// closed destination just stops the reading.
     pub(super) fn hold_back(&mut self, now: Time) {
-        let open = |circuit: &super::Circuit| circuit.is_open() || circuit.is_shut(now);
-        if self.circuits.iter().all(&open) {
+        let closed =
+            |circuit: &Circuit| circuit.is_open() || circuit.is_shut(now) || circuit.is_at_limit(now);
+        if self.circuits.iter().all(&closed) {
             return;
         }
-        let share = self.settings.window / (2 * self.circuits.len().max(1));
+        let share = self.share();
         for index in 0..self.circuits.len() {
             let destination = DestinationId(index);
-            if open(&self.circuits[index]) && self.rows.pending_at(destination) > share {
-                for line in self.rows.ready_lines(destination) {
+            if !closed(&self.circuits[index]) {
+                continue;
+            }
+            let over = self.rows.pending_at(destination) > share;
+            for line in self.rows.ready_lines(destination) {
+                if over || self.waits_with_a_failure(line) {
                     self.park_waiting(line);
                 }
+            }
+        }
+    }
+
+    /// How many rows one destination may keep waiting in memory.
+    pub(super) fn share(&self) -> usize {
+        self.settings.window / (2 * self.circuits.len().max(1))
+    }
+
+    /// Whether an event that waits in a line was refused elsewhere: that must be written down, so that people see it and
+    /// it is tried again, and must not wait for the line's destination.
+    fn waits_with_a_failure(&self, line: LineId) -> bool {
+        let failed = |item: &Item| {
+            let failure = |one: &Delivery| matches!(&one.state, State::Park(park) if park.failure.is_some());
+            item.is_queued() && item.deliveries.iter().any(failure)
+        };
+        let line = self.rows.line(line);
+        line.is_some_and(|line| {
+            line.waiting
+                .values()
+                .filter_map(|id| self.rows.item(*id))
+                .any(failed)
+        })
+    }
+
+    /// A destination whose every row is parked is probed with one of them: it must be read for that.
+    pub(super) fn probe_parked(&mut self, now: Time) {
+        for index in 0..self.circuits.len() {
+            if self.circuits[index].wants_probe(now) && !self.rows.has_ready(DestinationId(index)) {
+                self.read_soon(now);
             }
         }
     }

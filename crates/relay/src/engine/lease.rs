@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
 
+use super::item::{Item, State};
 use super::note::Note;
-use super::rows::{State, lane_index};
+use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Unclean ends of a shard in a row after which its rows are tried one at a time.
@@ -18,6 +19,8 @@ const KILLER_AFTER: u32 = 6;
 const SPARE: usize = 64;
 /// How often a relay with less than its share asks for more.
 const HUNGRY: Duration = Duration::from_secs(1);
+/// No row has this place: it clears the suspect of a shard.
+const NOBODY: Seq = Seq(0);
 /// The wait after a failed heartbeat.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -101,6 +104,19 @@ impl Leases {
             .is_some_and(|held| held.unclean >= KILLER_AFTER && held.suspect == Some(seq))
     }
 
+    /// A row that was tried alone was answered, whatever the answer: it does not end its relay. Told to the database, so
+    /// that the next end of this relay is not held against the row.
+    pub(super) fn survived(&mut self, shard: Shard, seq: Seq) {
+        if let Some(held) = self
+            .held
+            .get_mut(&shard)
+            .filter(|held| held.trying == Some((seq, true)))
+        {
+            held.suspect = None;
+            held.trying = Some((NOBODY, false));
+        }
+    }
+
     /// Something was settled: whatever ended the owners before, it was not this shard's head.
     pub(super) fn settled(&mut self, shard: Shard) {
         if let Some(held) = self.held.get_mut(&shard) {
@@ -173,9 +189,6 @@ impl Engine {
         self.leases.share = Some(usize::from(standing.share));
         self.leases.next_beat = beat.sent + self.settings.lease / 3;
         self.leases.signed_off = beat.last;
-        for circuit in &mut self.circuits {
-            circuit.paused = false;
-        }
         for (index, destination) in self.router.destinations().iter().enumerate() {
             self.circuits[index].paused = standing.controls.paused_destinations.contains(&destination.name);
             self.circuits[index].set_limits(standing.controls.limits.get(&destination.name));
@@ -267,6 +280,8 @@ impl Engine {
         if !self.planted(Plant::FloorPastForgotten) {
             self.reading.forget_shard(lease.shard);
         }
+        // The doorbell was armed without this shard.
+        self.disarm(out);
         self.read_soon(now);
     }
 
@@ -308,7 +323,7 @@ impl Engine {
         if self.leases.beat.is_some() || self.leases.signed_off {
             return;
         }
-        self.choose_suspects();
+        self.choose_suspects(now);
         let unwritten = |held: &Held| matches!(held.trying, Some((_, false)));
         let urgent = !self.leases.release.is_empty() || self.leases.held.values().any(unwritten);
         let stopping = self.stop.is_some();
@@ -355,8 +370,8 @@ impl Engine {
         ));
     }
 
-    /// On shards whose owners keep ending, the lowest row that could leave is the next to be tried alone.
-    fn choose_suspects(&mut self) {
+    /// On shards whose owners keep ending, the lowest row that can leave now is the next to be tried alone.
+    fn choose_suspects(&mut self, now: Time) {
         let careful: Vec<Shard> = self
             .leases
             .held
@@ -366,17 +381,16 @@ impl Engine {
             .collect();
         for shard in careful {
             let items = self.rows.of_shard(shard);
-            let open = |id: &usize| {
-                self.rows
-                    .item(*id)
-                    .filter(|item| !item.is_decided())
-                    .map(|item| item.seq)
-            };
-            let lowest = items.iter().filter_map(open).min();
+            let lowest = items
+                .iter()
+                .filter_map(|id| self.rows.item(*id))
+                .filter(|item| self.can_leave(now, item));
+            let lowest = lowest.map(|item| item.seq).min();
             let Some(held) = self.leases.held.get_mut(&shard) else {
                 continue;
             };
             match (held.trying, lowest) {
+                (Some((NOBODY, false)), _) => {}
                 (Some((seq, _)), Some(lowest)) if seq == lowest => {}
                 (_, Some(lowest)) => held.trying = Some((lowest, false)),
                 (_, None) => held.trying = None,
@@ -384,8 +398,24 @@ impl Engine {
         }
     }
 
+    /// Whether a row is on its way, or at the front of a line to a destination that takes something.
+    fn can_leave(&self, now: Time, item: &Item) -> bool {
+        item.deliveries.iter().any(|one| match one.state {
+            State::InFlight(_) => true,
+            State::Pending => {
+                let first = self
+                    .rows
+                    .line(one.line)
+                    .and_then(|line| line.waiting.first_key_value());
+                first.is_some_and(|(seq, _)| *seq == item.seq)
+                    && !self.circuits[one.destination.0].is_shut(now)
+            }
+            _ => false,
+        })
+    }
+
     /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.
-    pub(super) fn drain_shards(&mut self, _now: Time) {
+    pub(super) fn drain_shards(&mut self) {
         let draining: Vec<Shard> = self
             .leases
             .held

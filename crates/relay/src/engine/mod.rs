@@ -4,14 +4,16 @@
 //! never touches a socket, a clock or a random source of its own, so a seed replays any run.
 //!
 //! The way of one event through these files: [`lease`](self) grants the shard, `read` asks for rows behind the floor,
-//! `arrive` turns a row into an item with one delivery per destination, `send` hands deliveries over in the order of
-//! their line, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
+//! `arrive` turns a row into an `item` with one delivery per destination, `send` hands deliveries over in the order of
+//! their `line`, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
 
 mod answer;
 mod arrive;
 mod circuit;
 mod gate;
+mod item;
 mod lease;
+mod line;
 mod note;
 mod plant;
 mod read;
@@ -214,7 +216,7 @@ impl Engine {
             Fact::Published(call, answers) => self.on_answers(now, call, answers, out),
             Fact::Settled(call, settled) => self.on_settled(now, call, settled, out),
             Fact::Armed(armed) => self.on_armed(now, armed),
-            Fact::Rang => self.on_rang(now),
+            Fact::Rang => self.on_rang(now, out),
             Fact::Stop { drain_for } => self.on_stop(now, drain_for),
         }
         self.advance(now, out);
@@ -225,16 +227,18 @@ impl Engine {
         if self.finished {
             return None;
         }
+        if let Some(start_at) = self.start_at.filter(|at| *at > now && self.stop.is_none()) {
+            return Some(start_at);
+        }
         let mut wake = self.leases.wake_at();
         let mut sooner = |at: Option<Time>| {
             if let Some(at) = at {
                 wake = Some(wake.map_or(at, |wake| wake.min(at)));
             }
         };
-        sooner(self.start_at.filter(|at| *at > now));
-        sooner(self.read_wake());
+        sooner(self.read_wake(now));
         sooner(self.settling.retry_at);
-        sooner(self.stop.as_ref().map(|stop| stop.deadline));
+        sooner(self.stop.as_ref().map(|stop| stop.next_deadline()));
         for (index, circuit) in self.circuits.iter().enumerate() {
             if self.rows.has_ready(DestinationId(index)) || circuit.is_open() {
                 sooner(circuit.wake_at(now));
@@ -259,8 +263,10 @@ impl Engine {
             return;
         }
         self.expire(now, out);
+        self.cut_short(now, out);
         self.hold_back(now);
-        self.drain_shards(now);
+        self.probe_parked(now);
+        self.drain_shards();
         self.send(now, out);
         self.write_settle(now, out);
         self.ask_read(now, out);

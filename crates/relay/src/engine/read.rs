@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{DeadLetter, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token};
+use postrider_core::{
+    DeadLetter, DestinationId, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token,
+};
 
 use super::note::Note;
 use super::rows::lane_index;
@@ -30,6 +32,8 @@ pub(super) struct Reading {
     empty: bool,
     /// Something happened since the read under way was asked for.
     stale: bool,
+    /// The last read left something out.
+    partly: bool,
     bell: Bell,
     swept_at: Option<Time>,
     /// How far the sweep under way has come, per range.
@@ -51,9 +55,7 @@ struct UnderWay {
     tokens: BTreeMap<Shard, Token>,
     sweep: bool,
     after_arming: bool,
-    /// Due heads asked for.
-    heads: usize,
-    /// Some destinations were left out.
+    /// Something was left out for want of room, or because its destination is closed.
     partly: bool,
 }
 
@@ -104,21 +106,37 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_rang(&mut self, now: Time) {
-        self.reading.bell = Bell::Off;
+    pub(super) fn on_rang(&mut self, now: Time, out: &mut Vec<Command>) {
+        self.disarm(out);
         self.read_soon(now);
     }
 
-    /// When the next read is due; none while one is under way or none can be made.
-    pub(super) fn read_wake(&self) -> Option<Time> {
-        let can = self.reading.under_way.is_none() && self.stop.is_none() && !self.leases.held.is_empty();
-        (can && !self.controls.paused).then_some(self.reading.next_at)
+    /// Takes the doorbell down: somebody is awake, or it was armed for other shards.
+    pub(super) fn disarm(&mut self, out: &mut Vec<Command>) {
+        if self.reading.bell != Bell::Off {
+            self.reading.bell = Bell::Off;
+            out.push(Command::Disarm);
+        }
+    }
+
+    /// A settle made room: what was left out for want of it is read at once.
+    pub(super) fn read_on(&mut self, now: Time) {
+        if self.reading.partly || self.reading.ranges.values().any(|floor| floor.more) {
+            self.reading.next_at = now;
+            self.reading.poll = Duration::ZERO;
+        }
+    }
+
+    /// When the next read is due; none while one is under way or none can be made, so that nobody wakes in vain.
+    pub(super) fn read_wake(&self, now: Time) -> Option<Time> {
+        let reading = self.reading.under_way.is_some();
+        let serving = !self.leases.held.is_empty() && self.leases.is_valid(now);
+        (!reading && serving && self.stop.is_none() && !self.controls.paused).then_some(self.reading.next_at)
     }
 
     /// Asks for rows when there is room and the time has come.
     pub(super) fn ask_read(&mut self, now: Time, out: &mut Vec<Command>) {
-        let due = self.read_wake().is_some_and(|at| now >= at);
-        if !due || !self.leases.is_valid(now) || self.reading.bell == Bell::Arming {
+        if self.read_wake(now).is_none_or(|at| now < at) {
             return;
         }
         let sweep = self.sweep_due(now);
@@ -158,22 +176,29 @@ impl Engine {
                 heads: heads as u32,
                 followers: FOLLOWERS,
                 busy: self.rows.parked_refs(),
-                not_for: named(&|index| self.circuits[index].is_shut(now)),
+                not_for: named(&|index| self.circuits[index].is_shut(now) || self.is_crowded(now, index)),
             },
             skip_dead: named(&|index| self.router.destinations()[index].dead_letter == DeadLetter::Skip),
         };
         let after_arming = self.reading.bell == Bell::Armed;
-        let partly = !read.parked.not_for.is_empty();
+        // A lane without room or a destination left out: that such a read finds nothing does not mean there is nothing.
+        let partly =
+            !read.parked.not_for.is_empty() || heads == 0 || ranges.len() < tokens.len() * Lane::ALL.len();
         self.reading.under_way = Some(UnderWay {
             call,
             ranges,
             tokens,
             sweep,
             after_arming,
-            heads,
             partly,
         });
         out.push(Command::Read(call, read));
+    }
+
+    /// Whether a destination at its limit has enough in memory already: more of its parked rows would crowd out others.
+    fn is_crowded(&self, now: Time, index: usize) -> bool {
+        let waiting = self.rows.ready_lines(DestinationId(index)).len();
+        self.circuits[index].is_at_limit(now) && waiting > self.share().min(HEADS / 2)
     }
 
     /// The ranges to read, each with its fair quota of what room there is.
@@ -280,20 +305,16 @@ impl Engine {
             .copied()
             .filter(|shard| current(*shard))
             .collect();
+        self.note_stranded(&under_way, &page, out);
         self.move_floors(&under_way, &page, &shards);
         let found = !page.queued.is_empty() || !page.parked.is_empty();
         let next_due_in = page.next_due_in;
         for row in page.queued {
             if shards.contains(&row.shard) && !self.rows.has_queued(row.shard, row.seq) {
-                if under_way.sweep && row.seq <= self.floor(row.shard, row.lane).scanned {
-                    out.push(Command::Note(Note::Stranded {
-                        event_id: row.event_id.clone(),
-                    }));
-                }
                 self.arrive_queued(row, out);
             }
         }
-        let heads_left = page.parked.len() >= under_way.heads || under_way.partly;
+        let heads_left = !page.parked_to_end || under_way.partly;
         self.arrive_parked_lines(now, page.parked, &shards, out);
         for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
             if *read_to == Seq::MAX && !under_way.sweep && shards.contains(&range.shard) {
@@ -305,7 +326,22 @@ impl Engine {
         }
         self.rows.trust_again(call);
         let look_again = std::mem::take(&mut self.reading.stale);
+        self.reading.partly = under_way.partly;
         self.plan_next(now, found || look_again, under_way.after_arming, next_due_in, out);
+    }
+
+    /// Rows that only the sweep found lie at or below a floor that had passed them.
+    fn note_stranded(&self, under_way: &UnderWay, page: &Page, out: &mut Vec<Command>) {
+        for row in page.queued.iter().filter(|_| under_way.sweep) {
+            let floor = self.reading.ranges.get(&(row.shard, row.lane));
+            if floor.is_some_and(|floor| row.seq <= floor.scanned)
+                && !self.rows.has_queued(row.shard, row.seq)
+            {
+                out.push(Command::Note(Note::Stranded {
+                    event_id: row.event_id.clone(),
+                }));
+            }
+        }
     }
 
     fn move_floors(&mut self, under_way: &UnderWay, page: &Page, shards: &[Shard]) {
@@ -350,17 +386,14 @@ impl Engine {
         next_due_in: Option<Duration>,
         out: &mut Vec<Command>,
     ) {
-        let reading = &mut self.reading;
-        reading.empty = !found;
+        self.reading.empty = !found && !self.reading.partly;
         if found {
-            reading.poll = Duration::ZERO;
-            reading.next_at = now;
-            if matches!(reading.bell, Bell::Armed | Bell::Asleep) {
-                reading.bell = Bell::Off;
-                out.push(Command::Disarm);
-            }
+            self.reading.poll = Duration::ZERO;
+            self.reading.next_at = now;
+            self.disarm(out);
             return;
         }
+        let reading = &mut self.reading;
         let poll_interval = self.settings.poll_interval;
         reading.poll = (reading.poll * 2).clamp(BUSY_POLL, poll_interval.max(BUSY_POLL));
         let mut wait = reading.poll;

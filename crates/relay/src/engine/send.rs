@@ -3,7 +3,8 @@
 use postrider_core::{DestinationId, Lane};
 
 use super::circuit::Room;
-use super::rows::{ItemId, LineId, State};
+use super::item::{ItemId, State};
+use super::line::LineId;
 use super::{Call, Command, Engine, Outgoing, Plant, Time};
 
 /// How often each lane is served in a round: the high one most, the low one never not at all.
@@ -64,7 +65,7 @@ impl Engine {
                 }
             }
             Room::Batch(size) => {
-                self.fill(now, destination, size, ordered, call, &mut entries, &mut outgoing);
+                self.fill(destination, size, ordered, call, &mut entries, &mut outgoing);
             }
         }
         if entries.is_empty() {
@@ -105,13 +106,8 @@ impl Engine {
         true
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one loop over lanes; a struct would only rename its locals"
-    )]
     fn fill(
         &mut self,
-        now: Time,
         destination: DestinationId,
         size: usize,
         ordered: bool,
@@ -128,7 +124,7 @@ impl Engine {
             turn += 1;
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
-                Some(line) if !self.may_send(now, line) => shut.push(line),
+                Some(line) if !self.may_send(line) => shut.push(line),
                 Some(line) => {
                     empty = 0;
                     let careful = self

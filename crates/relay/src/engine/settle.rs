@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Leaves, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, Then};
+use postrider_core::{
+    Leaves, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, StoreErrorKind, Then,
+};
 
+use super::item::{Delivery, Item, ItemId, Origin, State, Verdict};
 use super::note::Note;
-use super::rows::{Item, ItemId, Origin, State, Verdict};
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Entries of one settle: large enough to share a transaction, small enough to answer in milliseconds.
@@ -141,21 +143,35 @@ impl Engine {
         {
             return false;
         }
-        item.deliveries
+        let parks = item
+            .deliveries
             .iter()
-            .filter(|one| matches!(one.state, State::Park(_)))
-            .all(|one| {
-                let line = self.rows.line(one.line);
-                let Some((_, id)) = line.and_then(|line| line.unsettled.range(..item.seq).next_back()) else {
-                    return true;
-                };
-                let before = self.rows.item(*id).and_then(|before| before.at(one.destination));
-                match before.map(|before| &before.state) {
-                    Some(State::Pending | State::InFlight(_)) => false,
-                    Some(State::Park(_)) => chosen.contains(id),
-                    Some(State::Confirmed(_) | State::Duplicate) | None => true,
-                }
-            })
+            .filter(|one| matches!(one.state, State::Park(_)));
+        parks
+            .into_iter()
+            .all(|one| self.follows_closely(item.seq, one, chosen))
+    }
+
+    /// Whether everything before a row in its line is published, or parked by this very settle. A confirmed row was sent
+    /// in its turn, and a parked one was asked the same, so the nearest of either tells; a duplicate tells nothing,
+    /// because it was decided when it arrived.
+    fn follows_closely(&self, seq: Seq, delivery: &Delivery, chosen: &BTreeSet<ItemId>) -> bool {
+        let Some(line) = self.rows.line(delivery.line) else {
+            return true;
+        };
+        for id in line.unsettled.range(..seq).rev().map(|(_, id)| id) {
+            let before = self
+                .rows
+                .item(*id)
+                .and_then(|before| before.at(delivery.destination));
+            match before.map(|before| &before.state) {
+                Some(State::Pending | State::InFlight(_)) => return false,
+                Some(State::Park(_)) => return chosen.contains(id),
+                Some(State::Confirmed(_)) => return true,
+                Some(State::Duplicate) | None => {}
+            }
+        }
+        true
     }
 
     /// The answer to a settle.
@@ -172,6 +188,14 @@ impl Engine {
             .take_if(|under_way| under_way.call == Some(call))
         else {
             return;
+        };
+        let short = |answers: &Vec<Settled>| answers.len() < under_way.items.len();
+        let settled = match settled {
+            Ok(settled) if short(&settled) => Err(StoreError::new(
+                StoreErrorKind::Other,
+                "a settle was half answered",
+            )),
+            other => other,
         };
         let settled = match settled {
             Ok(settled) => settled,
@@ -193,6 +217,7 @@ impl Engine {
         self.settling.failures = 0;
         let mut fenced = BTreeSet::new();
         let mut parked = 0;
+        let mut freed = false;
         for (id, what) in under_way.items.iter().zip(settled) {
             let Some(item) = self.rows.item(*id).filter(|item| item.settling) else {
                 continue;
@@ -212,9 +237,13 @@ impl Engine {
                         self.read_soon(now);
                     }
                     self.leases.settled(shard);
+                    freed = true;
                     self.rows.remove(*id, self.reading.under_way());
                 }
             }
+        }
+        if freed {
+            self.read_on(now);
         }
         if parked > 0 {
             out.push(Command::Note(Note::Parked { count: parked }));

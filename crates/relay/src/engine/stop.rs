@@ -4,22 +4,52 @@ use std::time::Duration;
 
 use postrider_core::Park;
 
+use super::item::{ItemId, State};
 use super::note::Note;
-use super::rows::{ItemId, State};
 use super::{Call, Command, Engine, Time};
+
+/// After the deadline, so long remains to write down what is known and to give the shards up.
+const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(super) struct Stop {
-    pub(super) deadline: Time,
+    deadline: Time,
+    /// The deadline has passed and what was unanswered was dropped.
+    dropped: bool,
+}
+
+impl Stop {
+    pub(super) fn next_deadline(&self) -> Time {
+        if self.dropped {
+            self.deadline + GRACE
+        } else {
+            self.deadline
+        }
+    }
 }
 
 impl Engine {
     pub(super) fn on_stop(&mut self, now: Time, drain_for: Duration) {
+        let deadline = now + drain_for;
         self.stop.get_or_insert(Stop {
-            deadline: now + drain_for,
+            deadline,
+            dropped: false,
         });
         for held in self.leases.held.values_mut() {
             held.draining = true;
+        }
+    }
+
+    /// At the deadline what is unanswered is dropped; what is known is still written and given up.
+    pub(super) fn cut_short(&mut self, now: Time, out: &mut Vec<Command>) {
+        let due = self
+            .stop
+            .as_mut()
+            .filter(|stop| !stop.dropped && now >= stop.deadline);
+        if let Some(stop) = due {
+            stop.dropped = true;
+            let calls: Vec<Call> = self.flights.keys().copied().collect();
+            self.abandon(calls, out);
         }
     }
 
@@ -27,11 +57,10 @@ impl Engine {
     pub(super) fn finish(&mut self, now: Time, out: &mut Vec<Command>) {
         let Some(stop) = &self.stop else { return };
         let released = self.leases.held.is_empty() && self.leases.signed_off;
-        if !released && now < stop.deadline {
+        let over = stop.dropped && now >= stop.next_deadline();
+        if !released && !over {
             return;
         }
-        let calls: Vec<Call> = self.flights.keys().copied().collect();
-        self.abandon(calls, out);
         for shard in self.leases.held.keys().copied().collect::<Vec<_>>() {
             out.push(Command::Note(Note::LeaseLost {
                 shard,

@@ -1,0 +1,172 @@
+//! Several destinations.
+
+use std::sync::Arc;
+
+use postrider_core::{Condition, DestinationName, ErrorKind, Router};
+use postrider_memory::MemorySink;
+use postrider_relay::engine::Note;
+use postrider_relay::{Relay, Settings};
+use postrider_testkit::MemoryStore;
+
+use crate::support::*;
+
+/// Everything goes to `left` and to `right`.
+fn fan_out(store: &MemoryStore, left: &MemorySink, right: &MemorySink, settings: Settings) -> Relay {
+    builder(store)
+        .sink_named("left", Arc::new(left.clone()))
+        .sink_named("right", Arc::new(right.clone()))
+        .router(all_to(vec![destination("left"), destination("right")]))
+        .settings(settings)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_event_goes_to_every_destination_of_its_route() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    commit(&store, &["a", "b"], 50);
+    let report = drained(&fan_out(&store, &left, &right, quick())).await;
+    assert_eq!(report.published, 200, "one a destination");
+    assert_exact(&left, &["a", "b"], 50);
+    assert_exact(&right, &["a", "b"], 50);
+    for name in ["left", "right"] {
+        let sent = store.with_model(|model, _| model.sent_to(&DestinationName::new(name)).count());
+        assert_eq!(sent, 100);
+    }
+}
+
+#[tokio::test]
+async fn a_route_may_drop_on_purpose() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let noise = Condition {
+        event_type: vec!["Noise".to_owned()],
+        ..Condition::default()
+    };
+    let router = Router::builder()
+        .route(noise, Vec::new())
+        .unwrap()
+        .route(Condition::default(), vec![destination("one")])
+        .unwrap()
+        .build();
+    let mut noisy = event("a", 1);
+    noisy.event_type = "Noise".to_owned();
+    store.enqueue(noisy).unwrap();
+    store.enqueue(event("a", 2)).unwrap();
+    let relay = builder(&store)
+        .sink_named("one", Arc::new(sink.clone()))
+        .router(router)
+        .build()
+        .unwrap();
+    let report = drained(&relay).await;
+    assert_eq!((report.dropped, report.published), (1, 1));
+    assert_eq!(arrived(&sink, "a"), ["a-2"]);
+    assert!(is_empty(&store));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_dead_destination_of_two_holds_up_nothing_and_is_drained_in_order_after_its_return() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    right.set_reachable(false);
+    let keys: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commit(&store, &keys, 50);
+    // Far more events than the window holds.
+    let small = Settings {
+        window: 64,
+        batch_size: 16,
+        ..quick()
+    };
+    let running = Running::start(&fan_out(&store, &left, &right, small));
+    left.wait_for(1_000, PATIENCE).await.unwrap();
+    until("rows that wait for it", || parked(&store).len() > 900).await;
+    assert!(right.messages().is_empty());
+    assert!(parked(&store).iter().all(|row| {
+        row.attempts == 0 && !row.dead && row.destination == Some(DestinationName::new("right"))
+    }));
+    right.set_reachable(true);
+    right.wait_for(1_000, PATIENCE).await.unwrap();
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&left, &keys, 50);
+    assert_exact(&right, &keys, 50);
+}
+
+#[tokio::test]
+async fn a_refusal_at_one_destination_holds_the_key_there_only() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    right.refuse_when(|message| (message.event_id.as_str() == "a-2").then_some(ErrorKind::AddressNotFound));
+    commit(&store, &["a", "b"], 5);
+    let running = Running::start(&fan_out(&store, &left, &right, quick()));
+    left.wait_for(10, PATIENCE).await.unwrap();
+    right.wait_for(6, PATIENCE).await.unwrap();
+    until("the others to wait", || parked(&store).len() == 4).await;
+    assert_eq!(arrived(&right, "a"), ["a-1"]);
+    right.accept_everything();
+    right.wait_for(10, PATIENCE).await.unwrap();
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&left, &["a", "b"], 5);
+    assert_exact(&right, &["a", "b"], 5);
+}
+
+#[tokio::test]
+async fn a_stop_between_two_destinations_repeats_nothing() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    let heard = Arc::new(Heard::default());
+    right.set_reachable(false);
+    commit(&store, &["a", "b"], 5);
+    let relay = builder(&store)
+        .sink_named("left", Arc::new(left.clone()))
+        .sink_named("right", Arc::new(right.clone()))
+        .router(all_to(vec![destination("left"), destination("right")]))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    left.wait_for(10, PATIENCE).await.unwrap();
+    until("an outage", || heard.openings() > 1).await;
+    running.stop().await;
+    right.set_reachable(true);
+    drained(&relay).await;
+    assert!(is_empty(&store));
+    assert_exact(&left, &["a", "b"], 5);
+    assert_exact(&right, &["a", "b"], 5);
+}
+
+#[tokio::test]
+async fn an_event_published_before_is_settled_as_a_duplicate_and_counted() {
+    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    commit(&store, &["a"], 1);
+    drained(&relay).await;
+    commit(&store, &["a"], 2);
+    let report = drained(&relay).await;
+    assert_eq!((report.duplicates, report.published), (1, 1));
+    assert!(is_empty(&store));
+    assert_exact(&sink, &["a"], 2);
+    assert_eq!(store.with_model(|model, _| model.counters().duplicates), 1);
+    let duplicate =
+        |note: &Note| matches!(note, Note::Duplicate { event_id, .. } if event_id.as_str() == "a-1");
+    assert_eq!(heard.count(duplicate), 1);
+}
+
+#[tokio::test]
+async fn an_id_used_for_another_event_is_parked_for_a_person() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let relay = relay(&store, &sink);
+    commit(&store, &["a"], 1);
+    drained(&relay).await;
+    let mut other = event("a", 1);
+    other.payload = postrider_core::Payload::Text("{\"other\":true}".to_owned());
+    store.enqueue(other).unwrap();
+    store.enqueue(event("b", 1)).unwrap();
+    let report = drained(&relay).await;
+    assert_eq!((report.dead, report.published), (1, 1));
+    let rows = dead(&store);
+    assert_eq!(rows[0].failure.as_ref().unwrap().kind, ErrorKind::IdReused);
+    assert_exact(&sink, &["a", "b"], 1);
+}

@@ -1,0 +1,207 @@
+//! What is written to the log, and what never is.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::rc::Rc;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use postrider_core::{ErrorKind, Event, StoreErrorKind};
+use postrider_memory::MemorySink;
+use postrider_relay::Settings;
+use postrider_testkit::MemoryStore;
+use postrider_testkit::faulty::{Fault, FaultyStore};
+use tracing::field::{Field, Visit};
+use tracing::span;
+use tracing::{Metadata, Subscriber};
+
+use crate::support::*;
+
+thread_local! {
+    /// The lines of the test that runs on this thread. Tests that capture run on one thread with all their tasks.
+    static LINES: RefCell<Option<Rc<RefCell<Vec<String>>>>> = const { RefCell::new(None) };
+}
+
+/// The log of one test, from the beginning to the drop.
+pub(crate) struct Captured(Rc<RefCell<Vec<String>>>);
+
+impl Captured {
+    pub(crate) fn begin() -> Self {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| tracing::subscriber::set_global_default(Collector).unwrap());
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        LINES.set(Some(lines.clone()));
+        Self(lines)
+    }
+
+    pub(crate) fn matching(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let lines = self.0.borrow();
+        lines.iter().filter(|line| wanted(line)).cloned().collect()
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        LINES.set(None);
+    }
+}
+
+/// Writes every event as one line of level and fields, as loud as can be.
+struct Collector;
+
+impl Subscriber for Collector {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        LINES.with_borrow(|lines| {
+            if let Some(lines) = lines {
+                let mut line = Line(format!("{}", event.metadata().level()));
+                event.record(&mut line);
+                lines.borrow_mut().push(line.0);
+            }
+        });
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_database_reaches_the_log_with_advice() {
+    let lines = Captured::begin();
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    let store = FaultyStore::new(Arc::new(memory.clone()));
+    store
+        .heartbeats()
+        .on(1, Fault::Reject(StoreErrorKind::Unreachable));
+    store.reads().on(1, Fault::Reject(StoreErrorKind::Schema));
+    store.settles().on(1, Fault::FailAfterWrite(StoreErrorKind::Full));
+    commit(&memory, &["a"], 3);
+    drained(&relay(&store, &sink)).await;
+    let has = |parts: &[&str]| {
+        let found = lines.matching(|line| parts.iter().all(|part| line.contains(part)));
+        assert_eq!(found.len(), 1, "{parts:?}: {found:?}");
+    };
+    has(&[
+        "WARN",
+        "heartbeat was refused by the script",
+        "unreachable",
+        "is running",
+    ]);
+    has(&[
+        "WARN",
+        "read was refused by the script",
+        "schema",
+        "postrider migrate up",
+    ]);
+    has(&["WARN", "lost the answer of a settle", "full", "free disk space"]);
+}
+
+#[tokio::test]
+async fn no_payload_and_no_header_of_an_event_reaches_the_log() {
+    const CANARY: &str = "canary-4f1c";
+    let lines = Captured::begin();
+    let (memory, sink, heard) = (MemoryStore::new(4), MemorySink::new(), Arc::new(Heard::default()));
+    let store = FaultyStore::new(Arc::new(memory.clone()));
+    store.reads().on(2, Fault::Reject(StoreErrorKind::Other));
+    store
+        .settles()
+        .on(1, Fault::FailAfterWrite(StoreErrorKind::Unreachable));
+    let secret = |event_type: &str, id: &str| -> Event {
+        Event::builder(event_type)
+            .id(id)
+            .aggregate("Test", id)
+            .json(format!("{{\"secret\":\"{CANARY}\"}}"))
+            .header("authorization", CANARY)
+            .build()
+            .unwrap()
+    };
+    let mut large = secret("Tested", "large");
+    large.payload = postrider_core::Payload::Text(format!("\"{CANARY}{}\"", "x".repeat(9_000)));
+    let mut broken = secret("Tested", "broken");
+    broken.payload = postrider_core::Payload::Text(format!("{{\"{CANARY}"));
+    sink.refuse_when(|message| match message.event_id.as_str() {
+        "rejected" => Some(ErrorKind::Rejected),
+        "misaddressed" => Some(ErrorKind::AddressNotFound),
+        _ => None,
+    });
+    let mut small = FnSink::before(&sink, |inner, batch| async move {
+        if batch.iter().any(|message| message.event_id.as_str() == "panics") {
+            panic!("{}", String::from_utf8_lossy(&batch[0].body));
+        }
+        postrider_core::Sink::publish(&inner, batch).await
+    });
+    small.capabilities.max_message_bytes = Some(5_000);
+    let settings = Settings {
+        publish_timeout: Duration::from_millis(200),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(small))
+        .settings(settings)
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    for event in [large, broken] {
+        memory.enqueue(event).unwrap();
+    }
+    for id in ["rejected", "misaddressed", "panics", "fine"] {
+        memory.enqueue(secret("Tested", id)).unwrap();
+    }
+    let mut n = 0;
+    until("everything that can go wrong", || {
+        n += 1;
+        memory.enqueue(event("flow", n)).unwrap();
+        dead(&memory).len() >= 3
+    })
+    .await;
+    sink.set_reachable(false);
+    let openings = heard.openings();
+    memory.enqueue(secret("Tested", "late")).unwrap();
+    until("an outage", || heard.openings() > openings + 2).await;
+    running.stop().await;
+    assert!(lines.matching(|_| true).len() > 20);
+    assert!(lines.matching(|line| line.contains("dead: needs a person")).len() >= 3);
+    assert!(!lines.matching(|line| line.contains("circuit open")).is_empty());
+    let leaks = lines.matching(|line| line.contains(CANARY));
+    assert!(leaks.is_empty(), "{leaks:#?}");
+    let told = heard.notes();
+    assert!(
+        !format!("{told:?}").contains(CANARY),
+        "nor does an observer get it"
+    );
+}
+
+#[tokio::test]
+async fn a_relay_says_when_it_starts_and_stops() {
+    let lines = Captured::begin();
+    let (store, sink) = (MemoryStore::new(1), MemorySink::new());
+    commit(&store, &["a"], 1);
+    drained(&relay(&store, &sink)).await;
+    for message in ["relay started", "relay stopped"] {
+        let found = lines.matching(|line| line.contains("INFO") && line.contains(message));
+        assert_eq!(found.len(), 1, "{message}");
+        assert!(found[0].contains("outbox=\"outbox\""), "{found:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! The relay through its public interface, on a store and sinks in memory with scripted faults.
+
+mod answers;
+mod build;
+mod destinations;
+mod direct;
+mod edges;
+mod logs;
+mod order;
+mod people;
+mod run;
+mod support;

@@ -1,0 +1,111 @@
+//! What operators do while a relay runs.
+
+use std::sync::Arc;
+
+use postrider_core::{Condition, ErrorKind, Router};
+use postrider_memory::MemorySink;
+use postrider_testkit::MemoryStore;
+use postrider_testkit::model::Fate;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_redriven_event_goes_out_and_its_followers_behind_it() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let mut small = FnSink::before(&sink, |inner, batch| async move {
+        postrider_core::Sink::publish(&inner, batch).await
+    });
+    small.capabilities.max_message_bytes = Some(1);
+    commit(&store, &["a"], 3);
+    drained(&relay(&store, &small)).await;
+    assert_eq!((dead(&store).len(), sink.messages().len()), (1, 0));
+    // The limit was raised, and a person says so.
+    let running = Running::start(&relay(&store, &sink));
+    let touched = store.with_model(|model, now| model.redrive(now, |row| row.dead));
+    assert_eq!(touched.len(), 1);
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&sink, &["a"], 3);
+}
+
+#[tokio::test]
+async fn an_event_without_a_route_is_routed_anew_when_it_is_redriven() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let none = Condition {
+        event_type: vec!["Unheard".to_owned()],
+        ..Condition::default()
+    };
+    let nowhere = Router::builder().route(none, vec![destination("one")]).unwrap();
+    let relay = |router| {
+        let builder = builder(&store).sink_named("one", Arc::new(sink.clone()));
+        builder.router(router).build().unwrap()
+    };
+    commit(&store, &["a"], 3);
+    let report = drained(&relay(nowhere.build())).await;
+    assert_eq!((report.dead, report.published), (3, 0));
+    store.with_model(|model, now| model.redrive(now, |_| true));
+    let running = Running::start(&relay(all_to(vec![destination("one")])));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&sink, &["a"], 3);
+}
+
+#[tokio::test]
+async fn a_removed_destination_leaves_its_rows_dead_until_they_are_redriven() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    sink.refuse_when(|_| Some(ErrorKind::AddressNotFound));
+    let relay = |name: &str| {
+        let builder = builder(&store).sink_named(name, Arc::new(sink.clone()));
+        builder.router(all_to(vec![destination(name)])).build().unwrap()
+    };
+    commit(&store, &["a"], 2);
+    let running = Running::start(&relay("old"));
+    until("parked rows", || parked(&store).len() == 2).await;
+    running.stop().await;
+    sink.accept_everything();
+    let running = Running::start(&relay("new"));
+    until("a dead head", || {
+        dead(&store)
+            .first()
+            .is_some_and(|row| row.failure.as_ref().unwrap().kind == ErrorKind::RouteGone)
+    })
+    .await;
+    until("all of them", || {
+        store.with_model(|model, now| model.redrive(now, |row| row.dead));
+        is_empty(&store)
+    })
+    .await;
+    running.stop().await;
+    assert_exact(&sink, &["a"], 2);
+}
+
+#[tokio::test]
+async fn a_discarded_event_lets_its_key_flow() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let mut small = FnSink::before(&sink, |inner, batch| async move {
+        postrider_core::Sink::publish(&inner, batch).await
+    });
+    small.capabilities.max_message_bytes = Some(2_000);
+    let mut large = event("a", 1);
+    large.payload = postrider_core::Payload::Text(format!("\"{}\"", "x".repeat(3_000)));
+    store.enqueue(large).unwrap();
+    let running = Running::start(&relay(&store, &small));
+    until("a dead event", || dead(&store).len() == 1).await;
+    for n in 2..=4 {
+        store.enqueue(event("a", n)).unwrap();
+    }
+    store.enqueue(event("b", 1)).unwrap();
+    until("another key", || arrived(&sink, "b").len() == 1).await;
+    until("its followers to wait", || parked(&store).len() == 4).await;
+    store.with_model(|model, now| model.discard(now, "not wanted", |row| row.dead));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_eq!(arrived(&sink, "a"), ["a-2", "a-3", "a-4"]);
+    store.with_model(|model, _| {
+        let discarded = |fate: &Fate| matches!(fate, Fate::Discarded(reason) if reason == "not wanted");
+        assert_eq!(
+            model.history().filter(|record| discarded(&record.fate)).count(),
+            1
+        );
+    });
+}

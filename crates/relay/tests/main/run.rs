@@ -1,0 +1,339 @@
+//! Running, stopping, waking up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use postrider_core::{BoxFuture, Doorbell, ErrorKind, Ring, Shard, StoreError, header};
+use postrider_memory::MemorySink;
+use postrider_relay::engine::Note;
+use postrider_relay::{Relay, Settings};
+use postrider_testkit::MemoryStore;
+use postrider_testkit::faulty::{Fault, FaultySink, FaultyStore, Gate};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_drain_empties_the_outbox_and_reports_what_it_did() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    commit(&store, &["a", "b", "c"], 400);
+    let relay = relay(&store, &sink);
+    let report = drained(&relay).await;
+    assert_eq!((report.published, report.parked, report.dead), (1_200, 0, 0));
+    assert!(is_empty(&store));
+    assert_exact(&sink, &["a", "b", "c"], 400);
+    assert_eq!(drained(&relay).await.published, 0, "nothing is left to do");
+}
+
+#[tokio::test]
+async fn a_cancelled_drain_ends_early() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    sink.set_reachable(false);
+    commit(&store, &["a"], 10);
+    let relay = relay(&store, &sink);
+    let token = CancellationToken::new();
+    let draining = tokio::spawn({
+        let (relay, token) = (relay.clone(), token.clone());
+        async move { relay.drain_until(token).await }
+    });
+    until("a shard", || {
+        store.with_model(|model, _| model.relays().count() == 1)
+    })
+    .await;
+    token.cancel();
+    let report = within("a cancelled drain", draining).await.unwrap();
+    assert_eq!(report.published, 0);
+    assert!(!is_empty(&store));
+}
+
+#[tokio::test]
+async fn a_stopped_relay_leaves_its_shards_to_the_next_at_once() {
+    let (store, sink) = (MemoryStore::new(64), MemorySink::new());
+    // The term is far longer than the test has patience: only released shards can be taken.
+    let patient = Settings {
+        lease: Duration::from_secs(600),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(patient)
+        .build()
+        .unwrap();
+    let first = Running::start(&relay);
+    commit(&store, &["a"], 10);
+    sink.wait_for(10, PATIENCE).await.unwrap();
+    first.stop().await;
+    store.with_model(|model, _| assert!(model.owners().all(|(_, state)| state.owner.is_none())));
+    let mut tx = store.begin();
+    for n in 11..=20 {
+        tx.insert(event("a", n)).unwrap();
+    }
+    tx.commit();
+    let second = Running::start(&relay);
+    sink.wait_for(20, PATIENCE).await.unwrap();
+    second.stop().await;
+    assert_exact(&sink, &["a"], 20);
+    let unmarked = |message: &postrider_core::Message| message.header(header::MAYBE_DUPLICATE).is_none();
+    assert!(
+        sink.messages().iter().all(unmarked),
+        "a clean hand-over leaves no doubt"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_repeated_by_graceful_stops_under_load() {
+    let (store, sink) = (MemoryStore::new(16), MemorySink::new());
+    let keys = ["a", "b", "c", "d", "e"];
+    commit(&store, &keys, 400);
+    let slow = FnSink::slow(&sink, Duration::from_millis(2));
+    let settings = Settings {
+        batch_size: 20,
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(slow))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let mut stops = 0;
+    while !is_empty(&store) {
+        let before = sink.messages().len();
+        let running = Running::start(&relay);
+        until("some progress", || {
+            sink.messages().len() > before + 150 || is_empty(&store)
+        })
+        .await;
+        running.stop().await;
+        stops += 1;
+    }
+    assert!(stops > 3, "{stops}");
+    assert_exact(&sink, &keys, 400);
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_what_is_under_way_and_begins_nothing_new() {
+    let (store, sink) = (MemoryStore::new(1), MemorySink::new());
+    let (faulty, gate) = (FaultySink::new(Arc::new(sink.clone())), Gate::new());
+    faulty.publishes().on(1, Fault::HoldAnswer(gate.clone()));
+    let settings = Settings {
+        batch_size: 2,
+        ..quick()
+    };
+    commit(&store, &["a"], 10);
+    let relay = builder(&store)
+        .sink(Arc::new(faulty.clone()))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    gate.reached(1).await;
+    running.token.cancel();
+    let polls = running.polls();
+    until("the stop to be noticed", || running.polls() > polls).await;
+    gate.open();
+    let report = running.ended().await;
+    assert_eq!(report.published, sink.messages().len() as u64);
+    assert_eq!(
+        faulty.passed().len(),
+        1,
+        "only the call that was under way: one key, one call"
+    );
+    drained(&relay).await;
+    assert_exact(&sink, &["a"], 10);
+}
+
+#[tokio::test]
+async fn a_stop_gives_up_on_a_sink_that_does_not_answer() {
+    let (store, sink) = (MemoryStore::new(1), MemorySink::new());
+    let (faulty, gate) = (FaultySink::new(Arc::new(sink.clone())), Gate::new());
+    faulty.publishes().on(1, Fault::HoldAnswer(gate.clone()));
+    let settings = Settings {
+        drain_timeout: Duration::from_millis(100),
+        lease: Duration::from_millis(300),
+        ..quick()
+    };
+    commit(&store, &["a"], 3);
+    let relay = builder(&store)
+        .sink(Arc::new(faulty))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    gate.reached(1).await;
+    running.stop().await;
+    drained(&relay).await;
+    assert_clean(&sink, &["a"], 3);
+}
+
+#[tokio::test]
+async fn the_initial_delay_comes_before_the_first_call_on_the_database() {
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    let store = FaultyStore::new(Arc::new(memory.clone()));
+    commit(&memory, &["a"], 1);
+    let delay = Duration::from_millis(400);
+    let settings = Settings {
+        initial_delay: delay,
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let begun = Instant::now();
+    let running = Running::start(&relay);
+    until("the first call", || store.heartbeats().calls() > 0).await;
+    assert!(begun.elapsed() >= delay, "{:?}", begun.elapsed());
+    sink.wait_for(1, PATIENCE).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_relay_that_is_stopped_during_its_initial_delay_returns_at_once() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    let settings = Settings {
+        initial_delay: Duration::from_secs(600),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("a start", || running.polls() > 0).await;
+    running.stop().await;
+}
+
+/// A doorbell that is armed and never rings, as when all its messages get lost. It knows when it was armed.
+struct Silent {
+    store: FaultyStore,
+    armed_after: AtomicU64,
+}
+
+impl Doorbell for Silent {
+    fn arm(&self, _shards: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
+        self.armed_after
+            .store(self.store.reads().calls(), Ordering::SeqCst);
+        Box::pin(async { Ok(Box::pin(std::future::pending()) as Ring) })
+    }
+}
+
+/// A relay that sleeps for ten minutes and hears no doorbell.
+async fn asleep(memory: &MemoryStore, sink: &MemorySink) -> (Relay, Running) {
+    let faulty = FaultyStore::new(Arc::new(memory.clone()));
+    let bell = Arc::new(Silent {
+        store: faulty.clone(),
+        armed_after: AtomicU64::new(u64::MAX),
+    });
+    let store = Rewired {
+        inner: Arc::new(faulty.clone()),
+        bell: Some(bell.clone()),
+    };
+    let settings = Settings {
+        poll_interval: Duration::from_secs(600),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("the look after arming", || {
+        faulty.reads().calls() > bell.armed_after.load(Ordering::SeqCst)
+    })
+    .await;
+    (relay, running)
+}
+
+#[tokio::test]
+async fn a_nudge_wakes_a_sleeping_relay_at_once() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    let (relay, running) = asleep(&store, &sink).await;
+    commit(&store, &["a"], 1);
+    relay.nudge();
+    sink.wait_for(1, PATIENCE).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_nudger_wakes_it_too() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    let (relay, running) = asleep(&store, &sink).await;
+    let nudger = relay.nudger();
+    commit(&store, &["a"], 1);
+    nudger.nudge();
+    sink.wait_for(1, PATIENCE).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_doorbell_wakes_a_relay_that_polls_once_in_ten_minutes() {
+    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+    let settings = Settings {
+        poll_interval: Duration::from_secs(600),
+        ..quick()
+    };
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .settings(settings)
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    for n in 1..=5 {
+        store.enqueue(event("a", n)).unwrap();
+        sink.wait_for(n as usize, PATIENCE).await.unwrap();
+        // Long enough to fall asleep again: the next one has to wake it, and does so however sleepy it is.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_without_a_doorbell_is_polled() {
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    let store = Rewired {
+        inner: Arc::new(memory.clone()),
+        bell: None,
+    };
+    let running = Running::start(&relay(&store, &sink));
+    for n in 1..=5 {
+        memory.enqueue(event("a", n)).unwrap();
+        sink.wait_for(n as usize, PATIENCE).await.unwrap();
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_observer_hears_what_happens_with_the_name_of_the_outbox() {
+    let (store, sink, heard) = (MemoryStore::new(2), MemorySink::new(), Arc::new(Heard::default()));
+    commit(&store, &["a"], 2);
+    sink.fail_next(ErrorKind::Rejected);
+    let relay = builder(&store)
+        .name("orders")
+        .sink(Arc::new(sink.clone()))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert!(heard.notes().iter().all(|(outbox, _)| outbox == "orders"));
+    assert_eq!(heard.count(|note| matches!(note, Note::LeaseWon { .. })), 2);
+    let retry = |note: &Note| matches!(note, Note::WillRetry { event_id, attempts: 1, .. } if event_id.as_str() == "a-1");
+    assert_eq!(heard.count(retry), 1);
+    let published: Vec<String> = heard
+        .notes()
+        .into_iter()
+        .filter_map(|(_, note)| match note {
+            Note::Published { events, .. } => Some(events),
+            _ => None,
+        })
+        .flatten()
+        .map(|(id, event_type)| format!("{id} {event_type}"))
+        .collect();
+    assert_eq!(published, ["a-1 Tested", "a-2 Tested"]);
+}
