@@ -84,6 +84,8 @@ pub enum EnqueueErrorKind {
     Invalid(InvalidEvent),
     /// An event with this id is in the outbox already.
     DuplicateId(EventId),
+    /// The connection is not in a transaction: the event would be committed apart from what it speaks of.
+    NoTransaction,
     /// The outbox table is missing or of another version.
     Schema,
     /// Anything else that the database says.
@@ -132,6 +134,9 @@ impl fmt::Display for EnqueueError {
                 "an event with the id {id} is queued already; give every event an id of its own, or take this as \
                  success if it is the same event enqueued twice"
             ),
+            EnqueueErrorKind::NoTransaction => {
+                f.write_str("the connection is not in a transaction; enqueue inside the one that the event belongs to")
+            }
             EnqueueErrorKind::Schema => {
                 f.write_str("the outbox table is missing or of another version; run `postrider migrate up`")
             }
@@ -206,6 +211,14 @@ impl<'a> Columns<'a> {
         self.created_at.push(event.created_at.map(Micros::from));
         Ok(())
     }
+}
+
+/// The same statement for drivers that have no type for times without one more dependency: seconds since 1970.
+#[cfg(any(feature = "sqlx", feature = "diesel-async"))]
+fn with_seconds(insert: &str) -> String {
+    let insert = insert.replace("SELECT * FROM unnest(", "SELECT i, t, a, d, k, p, b, c, h, n, to_timestamp(x), to_timestamp(y) FROM unnest(");
+    let insert = insert.replace("$11::timestamptz[], $12::timestamptz[])", "$11::double precision[], $12::double precision[])");
+    format!("{insert} e(i, t, a, d, k, p, b, c, h, n, x, y)")
 }
 
 fn headers(event: &Event) -> String {
