@@ -61,17 +61,14 @@ struct Written {
     more: Vec<Option<String>>,
     parks: Vec<Option<String>>,
     parked: WrittenParked,
+    entries: Option<Value>,
 }
 
+/// What became of parked rows: the places, and an object by `place:destination`.
 #[derive(Default)]
 struct WrittenParked {
     seq: Vec<i64>,
-    destination: Vec<String>,
-    version: Vec<i64>,
-    what: Vec<i16>,
-    receipt: Vec<Option<String>>,
-    parks: Vec<Option<String>>,
-    park: Vec<Option<String>>,
+    entries: serde_json::Map<String, Value>,
 }
 
 const SENT: i16 = 0;
@@ -92,9 +89,10 @@ impl Written {
             written.key.push(storable(entry.key.as_str()));
             written.leaves(&entry.leaves);
         }
-        for entry in &settle.parked {
-            written.parked.take(entry);
+        for (n, entry) in (1..).zip(&settle.parked) {
+            written.parked.take(n, entry);
         }
+        written.entries = Some(Value::Object(std::mem::take(&mut written.parked.entries)));
         written
     }
 
@@ -116,8 +114,7 @@ impl Written {
         self.parks.push(list(parks.iter().map(park)));
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 17] {
-        let parked = &self.parked;
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 12] {
         [
             &self.fence.0,
             &self.fence.1,
@@ -129,40 +126,42 @@ impl Written {
             &self.receipt,
             &self.more,
             &self.parks,
-            &parked.seq,
-            &parked.destination,
-            &parked.version,
-            &parked.what,
-            &parked.receipt,
-            &parked.parks,
-            &parked.park,
+            &self.parked.seq,
+            &self.entries,
         ]
     }
 }
 
 impl WrittenParked {
-    fn take(&mut self, entry: &SettleParked) {
+    fn take(&mut self, n: u64, entry: &SettleParked) {
         let from = destination_text(entry.destination.as_ref());
-        let (what, receipt, stays, parks) = match &entry.then {
-            Then::Sent(receipt) => (SENT, receipt.0.as_deref(), None, None),
-            Then::Duplicate => (DUPLICATE, None, None, None),
-            Then::Again(stays) => (AGAIN, None, Some(stays), None),
+        let (what, receipt, stays, others) = match &entry.then {
+            Then::Sent(receipt) => (SENT, receipt.0.as_deref(), None, Vec::new()),
+            Then::Duplicate => (DUPLICATE, None, None, Vec::new()),
+            Then::Again(stays) => (AGAIN, None, Some(stays), Vec::new()),
             // One of the rows that replace this one may be this one: it is changed, and the others are put beside it.
             Then::Split(parks) => {
                 let is_same = |one: &&Park| destination_text(one.destination.as_ref()) == from;
                 let stays = parks.iter().find(is_same);
                 let what = if stays.is_some() { AGAIN } else { SPLIT };
-                let others = parks.iter().filter(|one| !is_same(one)).map(park);
-                (what, None, stays, list(others))
+                (what, None, stays, parks.iter().filter(|one| !is_same(one)).map(park).collect())
             }
         };
+        let key = format!("{}:{}", row::place(entry.seq), storable(from));
+        // One entry a row: what was published counts, whatever else is said of the row.
+        let published = |entry: &Value| matches!(entry["w"].as_i64(), Some(0 | 1));
+        if self.entries.get(&key).is_some_and(published) {
+            return;
+        }
         self.seq.push(row::place(entry.seq));
-        self.destination.push(storable(from));
-        self.version.push(i64::try_from(entry.version).unwrap_or(i64::MAX));
-        self.what.push(what);
-        self.receipt.push(receipt.map(storable));
-        self.parks.push(parks);
-        self.park.push(stays.map(|stays| park(stays).to_string()));
+        let mut written = json!({"n": n, "w": what, "v": entry.version, "r": receipt.map(storable)});
+        if let Some(stays) = stays {
+            written["k"] = park(stays);
+        }
+        if !others.is_empty() {
+            written["m"] = Value::Array(others);
+        }
+        self.entries.insert(key, written);
     }
 }
 

@@ -1,11 +1,11 @@
 //! The handle that implements the traits.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::future::Future;
 use std::time::Duration;
 
 use postrider_core::{
-    BoxFuture, Doorbell, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError, StoreErrorKind,
+    BoxFuture, Doorbell, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError, StoreErrorKind,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -14,10 +14,12 @@ use crate::clock;
 use crate::config::PgOptions;
 use crate::connect::{Link, Role};
 use crate::doorbell::{Bell, Handle};
+use crate::error::Error;
 use crate::heads::Round;
 use crate::horizon::Horizon;
 use crate::ident::Tables;
 use crate::operator::{Operator, Work};
+use crate::produce::{EnqueueError, Outbox};
 use crate::tls::Address;
 use crate::{lease, read, settle};
 
@@ -139,6 +141,30 @@ impl PgStore {
             Ok(u64::try_from(removed).unwrap_or(0))
         })
         .await
+    }
+
+    /// Commits events in a transaction of their own, all of them or none: for tools and for trying things out. A service
+    /// uses an [`Outbox`](crate::Outbox), in the transaction that the events belong to.
+    pub async fn send(&self, events: &[Event]) -> Result<(), EnqueueError> {
+        let outbox = Outbox::of(self.tables().clone());
+        let refused = std::sync::Mutex::new(None);
+        let done = self
+            .operate("sending events", Duration::from_secs(30), |work| {
+                let (outbox, refused) = (&outbox, &refused);
+                async move {
+                    let events: Vec<&Event> = events.iter().collect();
+                    outbox.insert(work.client(), &events).await.map_err(|error| {
+                        *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        Error::new(StoreErrorKind::Other, "the events were refused")
+                    })
+                }
+            })
+            .await;
+        match (done, refused.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(EnqueueError::from(error)),
+        }
     }
 
     /// Does a piece of an operator's work in one transaction.

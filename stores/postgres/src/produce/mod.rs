@@ -9,7 +9,7 @@ mod tokio_postgres;
 use std::error::Error as StdError;
 use std::fmt;
 
-use postrider_core::{Event, EventId, InvalidEvent, Payload, StoreErrorKind};
+use postrider_core::{Event, EventId, InvalidEvent, Payload, StoreError, StoreErrorKind};
 
 use crate::clock::Micros;
 use crate::error;
@@ -42,7 +42,7 @@ impl Outbox {
         Tables::new(schema, prefix).map(Outbox::of)
     }
 
-    fn of(tables: Tables) -> Self {
+    pub(crate) fn of(tables: Tables) -> Self {
         let insert = tables.sql(INSERT);
         Self { tables, insert }
     }
@@ -120,6 +120,16 @@ impl From<InvalidEvent> for EnqueueError {
             kind: EnqueueErrorKind::Invalid(invalid),
             source: None,
         }
+    }
+}
+
+impl From<StoreError> for EnqueueError {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Schema => EnqueueErrorKind::Schema,
+            _ => EnqueueErrorKind::Store,
+        };
+        Self::new(kind, error)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Producing inside a transaction of `tokio-postgres`.
 
 use postrider_core::{Event, EventId};
-use tokio_postgres::Transaction;
 use tokio_postgres::error::DbError;
 use tokio_postgres::types::Type;
+use tokio_postgres::{GenericClient, Transaction};
 
 use super::{Columns, EnqueueError, Outbox};
 
@@ -40,7 +40,7 @@ impl Outbox {
         Ok(events.iter().map(|event| event.id.clone()).collect())
     }
 
-    async fn insert(&self, tx: &Transaction<'_>, events: &[&Event]) -> Result<(), EnqueueError> {
+    pub(crate) async fn insert(&self, tx: &impl GenericClient, events: &[&Event]) -> Result<(), EnqueueError> {
         let columns = Columns::of(events)?;
         if events.is_empty() {
             return Ok(());

@@ -1,41 +1,42 @@
--- One autocommitted statement: fenced, named by primary key, every list carried through the DELETE so that nothing is
--- joined again. Statistics cannot turn it.
+-- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
+-- OFFSET 0 keeps a lookup a lookup, arrays are conditions of an index, IS TRUE keeps a set a hash, and what became of parked
+-- rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
 WITH
 f AS MATERIALIZED (
     SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)
     JOIN {outbox_shard} s ON s.shard = x.shard AND s.token = x.token
     ORDER BY s.shard FOR SHARE OF s
 ),
-d AS (
-    DELETE FROM {outbox} o
-    USING unnest($3::bigint[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[])
-        WITH ORDINALITY x(seq, id, order_key, outcome, destination, receipt, more, parks, n)
-    WHERE o.seq = x.seq AND (o.event_id || '') = x.id AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-    RETURNING o.*, x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n
+t AS MATERIALIZED (
+    SELECT x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n, o.*
+    FROM unnest($3::bigint[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[])
+        WITH ORDINALITY x(place, id, order_key, outcome, destination, receipt, more, parks, n)
+    CROSS JOIN LATERAL (
+        SELECT o.* FROM {outbox} o
+        WHERE o.seq = x.place AND (o.event_id || '') = x.id AND o.shard = ANY (ARRAY(SELECT f.shard FROM f)) OFFSET 0
+    ) o
 ),
+gone AS (DELETE FROM {outbox} o WHERE o.seq = ANY (ARRAY(SELECT t.seq FROM t)) RETURNING o.seq),
+d AS MATERIALIZED (SELECT t.* FROM t WHERE (t.seq IN (SELECT g.seq FROM gone g)) IS TRUE),
 p AS (
     DELETE FROM {outbox_parked} o
-    USING unnest($11::bigint[], $12::text[], $13::bigint[], $14::smallint[], $15::text[], $16::text[])
-        WITH ORDINALITY y(seq, destination, version, what, receipt, parks, n)
-    WHERE o.seq = y.seq AND o.destination = y.destination AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND (y.what IN (0, 1) OR (y.what = 3 AND o.version = y.version))
-    RETURNING o.*, y.what, y.receipt, y.parks, y.n
+    WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
+      AND (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' IN ('0', '1') OR (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '3' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text))
+    RETURNING o.*, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w')::smallint AS what, ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'r' AS receipt, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks,
+        (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
 ),
 u AS (
-    UPDATE {outbox_parked} o SET
-        version = o.version + 1, dead = k.dead, next_attempt_at = now() + k.wait * interval '1 microsecond',
-        attempts = k.attempts, failures = k.failures, maybe_sent = k.maybe_sent, redriven = false, updated_at = now(),
-        error_kind = coalesce(k.kind, o.error_kind),
-        error_text = CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
-        first_failed_at = CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
-        last_failed_at = CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
-    FROM unnest($11::bigint[], $12::text[], $13::bigint[], $14::smallint[], $16::text[], $17::text[])
-        WITH ORDINALITY y(seq, destination, version, what, parks, park, n)
-    CROSS JOIN LATERAL json_to_record(y.park::json)
-        k(dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text)
-    WHERE y.what = 2 AND o.seq = y.seq AND o.destination = y.destination AND o.version = y.version
-      AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-    RETURNING o.*, y.parks, y.n
+    UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
+        error_kind, error_text, first_failed_at, last_failed_at) = (
+        SELECT o.version + 1, k.dead, now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent, false, now(),
+            coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
+            CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
+            CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
+        FROM jsonb_to_record(($12::jsonb -> (o.seq || ':' || o.destination)) -> 'k')
+            k(dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text))
+    WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
+      AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '2' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text
+    RETURNING o.*, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
 ),
 parked AS (
     INSERT INTO {outbox_parked} (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
@@ -45,7 +46,7 @@ parked AS (
         CASE WHEN k.kind IS NOT NULL THEN now() END,
         CASE WHEN k.kind IS NOT NULL THEN now() END, now()
     FROM (
-        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks
+        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb
         FROM d WHERE d.parks IS NOT NULL
         UNION ALL
         SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks
@@ -54,7 +55,7 @@ parked AS (
         SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks
         FROM u WHERE u.parks IS NOT NULL
     ) r
-    CROSS JOIN LATERAL json_to_recordset(r.parks::json) k(destination text, dead boolean, wait bigint, attempts bigint,
+    CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, dead boolean, wait bigint, attempts bigint,
         failures bigint, maybe_sent boolean, kind text, text text)
     ON CONFLICT (seq, destination) DO NOTHING
 ),
