@@ -41,7 +41,10 @@ const TOOLS: &[Tool] = &[
 ];
 
 /// Debian starts a server of its own when the package is installed; this tells it not to.
-const CLUSTER: (&str, &str) = ("/etc/postgresql-common/createcluster.conf", "create_main_cluster = false\n");
+const CLUSTER: (&str, &str) = (
+    "/etc/postgresql-common/createcluster.conf",
+    "create_main_cluster = false\n",
+);
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<()> {

@@ -31,7 +31,9 @@ pub async fn commit(name: &str, outbox: &Outbox, url: &Secret, events: &[Event])
     store.send(events).await.map_err(|error| {
         let what = format!("outbox {name:?} did not take the events; nothing was sent");
         match error.kind() {
-            EnqueueErrorKind::Invalid(_) | EnqueueErrorKind::DuplicateId(_) => Failure::input(what).because(&error),
+            EnqueueErrorKind::Invalid(_) | EnqueueErrorKind::DuplicateId(_) => {
+                Failure::input(what).because(&error)
+            }
             _ => Failure::backend(what).because(&error),
         }
     })

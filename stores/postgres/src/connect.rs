@@ -122,7 +122,12 @@ impl Link {
     }
 
     /// Runs a call on the live session, within a limit, and drops the session when it may be broken.
-    pub(crate) async fn run<T, F, Fut>(&self, doing: &'static str, limit: Duration, call: F) -> Result<T, StoreError>
+    pub(crate) async fn run<T, F, Fut>(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        call: F,
+    ) -> Result<T, StoreError>
     where
         F: FnOnce(Arc<Session>) -> Fut,
         Fut: Future<Output = Result<T>> + Send,
@@ -139,7 +144,10 @@ impl Link {
         match outcome {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let keep = matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Denied);
+                let keep = matches!(
+                    error.kind(),
+                    StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Denied
+                );
                 if !keep {
                     self.drop_session(id).await;
                 }
@@ -168,7 +176,9 @@ impl Link {
 
 /// Doubles with every failure, and differs from relay to relay.
 fn pause(failures: u32) -> Duration {
-    let longest = PAUSE_MIN.saturating_mul(1 << failures.min(16).saturating_sub(1)).min(PAUSE_MAX);
+    let longest = PAUSE_MIN
+        .saturating_mul(1 << failures.min(16).saturating_sub(1))
+        .min(PAUSE_MAX);
     let jitter = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
     longest / 2 + longest / 2 * jitter / 255
 }
@@ -238,11 +248,16 @@ async fn check(session: &Session) -> Result<()> {
     }
     let encoding: &str = row.try_get(1)?;
     if encoding != "UTF8" {
-        let text = format!("the database is encoded in {encoding}; an outbox needs UTF8, or texts would be changed on the way");
+        let text = format!(
+            "the database is encoded in {encoding}; an outbox needs UTF8, or texts would be changed on the way"
+        );
         return Err(Error::new(StoreErrorKind::Other, text));
     }
     if row.try_get::<_, i32>(2)? < 140_000 {
-        return Err(Error::new(StoreErrorKind::Other, "PostgreSQL 14 or newer is needed"));
+        return Err(Error::new(
+            StoreErrorKind::Other,
+            "PostgreSQL 14 or newer is needed",
+        ));
     }
     Ok(())
 }

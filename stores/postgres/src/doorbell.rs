@@ -52,7 +52,8 @@ impl Bell {
         let session = self.link.session(doing).await?;
         let mut state = self.state.lock().await;
         let rings = session.rings.clone();
-        let outcome = tokio::time::timeout(self.link.limit(), self.lock_all(&session, &mut state, &wanted)).await;
+        let outcome =
+            tokio::time::timeout(self.link.limit(), self.lock_all(&session, &mut state, &wanted)).await;
         match outcome {
             Ok(done) => done.map_err(|error| error.while_doing(doing))?,
             Err(_) => return Err(StoreError::new(postrider_core::StoreErrorKind::Busy, doing)),
@@ -91,7 +92,10 @@ impl Bell {
     async fn listen(&self, session: &Session) -> Result<()> {
         let sql = self.tables.sql("SELECT '{outbox}'::regclass::oid");
         let oid: u32 = session.client.query_one(&sql, &[]).await?.try_get(0)?;
-        session.client.batch_execute(&format!("LISTEN postrider_{oid}")).await?;
+        session
+            .client
+            .batch_execute(&format!("LISTEN postrider_{oid}"))
+            .await?;
         Ok(())
     }
 
@@ -105,7 +109,9 @@ impl Bell {
     }
 
     async fn unlock(&self, session: &Session, state: &mut Held) -> Result<()> {
-        let statement = session.prepare("unlock", "SELECT pg_advisory_unlock_all()").await?;
+        let statement = session
+            .prepare("unlock", "SELECT pg_advisory_unlock_all()")
+            .await?;
         // The session has no other locks of this kind.
         state.shards.clear();
         session.client.execute(&statement, &[]).await?;

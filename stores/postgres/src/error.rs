@@ -61,7 +61,9 @@ pub(crate) fn store_error(error: tokio_postgres::Error, doing: &str) -> StoreErr
     let kind = kind(&error);
     let text = match kind {
         StoreErrorKind::Schema => {
-            format!("{doing}: the outbox tables are missing or of another version; run `postrider migrate up`")
+            format!(
+                "{doing}: the outbox tables are missing or of another version; run `postrider migrate up`"
+            )
         }
         kind => format!("{doing}: {}", kind.advice()),
     };
@@ -74,7 +76,9 @@ pub(crate) fn kind(error: &tokio_postgres::Error) -> StoreErrorKind {
         Some(state) => kind_of_state(state.code()),
         None if error.is_closed() => StoreErrorKind::Unreachable,
         // Anything below the protocol: refused, reset, timed out, no such host, TLS.
-        None if error.source().is_some_and(|source| source.is::<std::io::Error>()) => StoreErrorKind::Unreachable,
+        None if error.source().is_some_and(|source| source.is::<std::io::Error>()) => {
+            StoreErrorKind::Unreachable
+        }
         None => match error.to_string() {
             text if text.starts_with("error connecting") || text.starts_with("timeout") => {
                 StoreErrorKind::Unreachable

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Blocked, DestinationName, ErrorKind, Failure, OrderKey, Page, ParkedRow, QueuedRow, SentBefore};
+use postrider_core::{
+    Blocked, DestinationName, ErrorKind, Failure, OrderKey, Page, ParkedRow, QueuedRow, SentBefore,
+};
 use tokio_postgres::Row;
 
 use crate::clock::{self, Micros};
@@ -64,7 +66,11 @@ impl Answer {
             1 => page.queued.push(self.queued(row)?),
             2 => page.parked.push(self.parked(row)?),
             3 => {
-                let line = (row.try_get(BEHIND + 2)?, row.try_get(BEHIND + 3)?, row.try_get(3)?);
+                let line = (
+                    row.try_get(BEHIND + 2)?,
+                    row.try_get(BEHIND + 3)?,
+                    row.try_get(3)?,
+                );
                 self.reached.push((row.try_get(2)?, line));
             }
             _ => {
@@ -141,7 +147,9 @@ impl Answer {
                 Ok(event) => Ok(Arc::new(event)),
                 Err(reason) => Err(Failure::new(ErrorKind::BadRow, reason)),
             },
-            due_in: stored.available_at.map_or(Duration::ZERO, |at| clock::until(self.now, at.0)),
+            due_in: stored
+                .available_at
+                .map_or(Duration::ZERO, |at| clock::until(self.now, at.0)),
             blocked: Blocked::Nowhere,
             sent_before: known.unwrap_or_default().into_iter().map(sent_before).collect(),
             replay: stored.replay,

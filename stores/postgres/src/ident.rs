@@ -114,7 +114,9 @@ impl Tables {
             None if name == "carried" => out.push_str(row::CARRIED),
             None if name == "namespace" => {
                 let outbox = self.qualified("");
-                out.push_str(&format!("('{outbox}'::regclass::oid::bigint - 2147483648)::integer"));
+                out.push_str(&format!(
+                    "('{outbox}'::regclass::oid::bigint - 2147483648)::integer"
+                ));
             }
             _ => out.extend(["{", name, "}"]),
         }

@@ -51,7 +51,12 @@ impl Inbox {
 
     /// Records an event in the transaction of its effect; false when it has taken effect before. Call it before the
     /// effect, so that of two deliveries at once the second waits here and then sees the first.
-    pub async fn first(&self, tx: &Transaction<'_>, consumer: &str, event_id: &str) -> Result<bool, StoreError> {
+    pub async fn first(
+        &self,
+        tx: &Transaction<'_>,
+        consumer: &str,
+        event_id: &str,
+    ) -> Result<bool, StoreError> {
         self.first_with_hash(tx, consumer, event_id, None).await
     }
 
@@ -63,7 +68,9 @@ impl Inbox {
         event_id: &str,
         hash: Option<&str>,
     ) -> Result<bool, StoreError> {
-        self.record(tx, consumer, event_id, hash).await.map_err(|error| self.explain(error, "recording an event in the inbox"))
+        self.record(tx, consumer, event_id, hash)
+            .await
+            .map_err(|error| self.explain(error, "recording an event in the inbox"))
     }
 
     /// Runs an effect once: begins, records, runs, commits. None when the event has taken effect before. After a
@@ -87,7 +94,9 @@ impl Inbox {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(200));
                 }
-                Err(Attempt::Store(error)) => return Err(OnceError::Store(self.explain(error, "running an effect once"))),
+                Err(Attempt::Store(error)) => {
+                    return Err(OnceError::Store(self.explain(error, "running an effect once")));
+                }
                 Err(Attempt::Effect(error)) => return Err(OnceError::Effect(error)),
                 Ok(done) => return Ok(done),
             }
@@ -96,7 +105,9 @@ impl Inbox {
 
     /// Forgets an event, so that it takes effect again when it is delivered again; true when it was known.
     pub async fn forget(&self, client: &Client, consumer: &str, event_id: &str) -> Result<bool, StoreError> {
-        let sql = self.tables.sql("DELETE FROM {outbox} WHERE consumer = $1 AND event_id = $2");
+        let sql = self
+            .tables
+            .sql("DELETE FROM {outbox} WHERE consumer = $1 AND event_id = $2");
         match client.execute(&sql, &[&consumer, &event_id]).await {
             Ok(rows) => Ok(rows > 0),
             Err(error) => Err(self.explain(error, "forgetting an event of the inbox")),
@@ -111,7 +122,9 @@ impl Inbox {
                  SELECT consumer, event_id FROM {outbox} WHERE processed_at < clock_timestamp() - make_interval(secs => $1)
                  ORDER BY processed_at LIMIT $2)",
         );
-        let gone = client.execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)]).await;
+        let gone = client
+            .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)])
+            .await;
         gone.map_err(|error| self.explain(error, "purging the inbox"))
     }
 
@@ -137,7 +150,11 @@ impl Inbox {
         effect: &mut impl AsyncFnMut(&Transaction<'_>) -> Result<T, E>,
     ) -> Result<Option<T>, Attempt<E>> {
         let tx = client.transaction().await.map_err(Attempt::Store)?;
-        if !self.record(&tx, consumer, event_id, None).await.map_err(Attempt::Store)? {
+        if !self
+            .record(&tx, consumer, event_id, None)
+            .await
+            .map_err(Attempt::Store)?
+        {
             return Ok(None);
         }
         let done = effect(&tx).await.map_err(Attempt::Effect)?;

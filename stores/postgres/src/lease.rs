@@ -1,6 +1,8 @@
 //! Ownership: who may publish, by the database's clock. The steps are in the function `outbox_heartbeat`.
 
-use postrider_core::{Controls, DestinationName, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token};
+use postrider_core::{
+    Controls, DestinationName, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token,
+};
 
 use crate::clock;
 use crate::connect::Session;
@@ -17,7 +19,11 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
     let (held_shards, held_tokens) = split(&beat.held);
     let (given_shards, given_tokens) = split(&beat.release);
     let suspects: Vec<i16> = beat.suspects.iter().map(|suspect| shard(suspect.shard)).collect();
-    let places: Vec<i64> = beat.suspects.iter().map(|suspect| row::place(suspect.seq)).collect();
+    let places: Vec<i64> = beat
+        .suspects
+        .iter()
+        .map(|suspect| row::place(suspect.seq))
+        .collect();
     let answer = session
         .client
         .query_one(
@@ -59,7 +65,10 @@ pub(crate) fn number(token: Token) -> i64 {
 
 /// Shards and tokens as two arrays.
 pub(crate) fn split(leases: &[(Shard, Token)]) -> (Vec<i16>, Vec<i64>) {
-    leases.iter().map(|(of, token)| (shard(*of), number(*token))).unzip()
+    leases
+        .iter()
+        .map(|(of, token)| (shard(*of), number(*token)))
+        .unzip()
 }
 
 /// `shard token maybe_sent unclean [suspect]`
@@ -86,7 +95,11 @@ fn controls_of(lines: &[&str]) -> Result<Controls> {
         let mut words = line.splitn(4, ' ');
         let mut next = || words.next().ok_or_else(unreadable);
         let paused = next()? == "1";
-        let limit = |word: &str| word.parse::<i64>().ok().and_then(|number| u32::try_from(number).ok());
+        let limit = |word: &str| {
+            word.parse::<i64>()
+                .ok()
+                .and_then(|number| u32::try_from(number).ok())
+        };
         let limits = Limits {
             max_in_flight: limit(next()?),
             max_rate: limit(next()?),
@@ -107,5 +120,8 @@ fn controls_of(lines: &[&str]) -> Result<Controls> {
 }
 
 fn unreadable() -> Error {
-    Error::new(StoreErrorKind::Schema, "the answer to a heartbeat cannot be read: the functions are of another version")
+    Error::new(
+        StoreErrorKind::Schema,
+        "the answer to a heartbeat cannot be read: the functions are of another version",
+    )
 }

@@ -90,7 +90,10 @@ impl Operator {
                 format!("{doing}: the database did not answer within {limit:?}"),
             ))
         });
-        if outcome.as_ref().map_or_else(|error| error.kind() != StoreErrorKind::Unreachable, |_| true) {
+        if outcome
+            .as_ref()
+            .map_or_else(|error| error.kind() != StoreErrorKind::Unreachable, |_| true)
+        {
             guard.keep();
         }
         outcome.map_err(|error| error.while_doing(doing))

@@ -22,11 +22,25 @@ impl Planner {
         let store = PgStore::lazy(&database.url, options.clone()).unwrap();
         store.up().await.unwrap();
         let address = Address::parse(&database.url, &options).unwrap();
-        let session = Link::new(address, Role::Relay, &options).session("a test").await.unwrap();
-        session.client.batch_execute("SET statement_timeout = 0").await.unwrap();
+        let session = Link::new(address, Role::Relay, &options)
+            .session("a test")
+            .await
+            .unwrap();
+        session
+            .client
+            .batch_execute("SET statement_timeout = 0")
+            .await
+            .unwrap();
         let tables = Tables::default();
-        for (name, sql) in [("read", read::sql(&tables, true)), ("settle", settle::sql(&tables, true))] {
-            session.client.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();
+        for (name, sql) in [
+            ("read", read::sql(&tables, true)),
+            ("settle", settle::sql(&tables, true)),
+        ] {
+            session
+                .client
+                .batch_execute(&format!("PREPARE {name} AS {sql}"))
+                .await
+                .unwrap();
         }
         Self { session }
     }
@@ -62,10 +76,17 @@ impl Planner {
 
     async fn settle(&self, count: usize) -> String {
         let list = |text: &dyn Fn(usize) -> String| (1..=count).map(text).collect::<Vec<_>>().join(",");
-        let shards = (0..SHARDS).map(|shard| shard.to_string()).collect::<Vec<_>>().join(",");
+        let shards = (0..SHARDS)
+            .map(|shard| shard.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
         let tokens = (0..SHARDS).map(|_| "0").collect::<Vec<_>>().join(",");
         let (seqs, ids) = (list(&|n| n.to_string()), list(&|n| format!("id-{n}")));
-        let (zeros, names, nulls) = (list(&|_| "0".to_owned()), list(&|_| "d".to_owned()), list(&|_| "NULL".to_owned()));
+        let (zeros, names, nulls) = (
+            list(&|_| "0".to_owned()),
+            list(&|_| "d".to_owned()),
+            list(&|_| "NULL".to_owned()),
+        );
         self.explain(&format!(
             "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{zeros}}}', '{{{names}}}', '{{{nulls}}}',
              '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"w\":0}}}}')"
@@ -86,31 +107,52 @@ impl Planner {
 /// What no plan of the relay may do to a table that grows.
 fn check(plan: &str) {
     for table in ["outbox o", "outbox_parked", "outbox_sent"] {
-        let scanned = plan.lines().any(|line| line.contains(&format!("Seq Scan on {table}")));
+        let scanned = plan
+            .lines()
+            .any(|line| line.contains(&format!("Seq Scan on {table}")));
         assert!(!scanned, "{table} is scanned:\n{plan}");
     }
-    let by_key = plan.lines().any(|line| line.contains("Index Scan using outbox_pkey on outbox o") && line.contains("rows=20"));
-    assert!(!by_key || plan.contains("Delete on outbox o"), "the range is walked by the primary key:\n{plan}");
+    let by_key = plan
+        .lines()
+        .any(|line| line.contains("Index Scan using outbox_pkey on outbox o") && line.contains("rows=20"));
+    assert!(
+        !by_key || plan.contains("Delete on outbox o"),
+        "the range is walked by the primary key:\n{plan}"
+    );
 }
 
 fn check_read(plan: &str) {
     check(plan);
     assert!(
-        plan.lines().any(|line| line.contains("Index Scan using outbox_range on outbox o")),
+        plan.lines()
+            .any(|line| line.contains("Index Scan using outbox_range on outbox o")),
         "the ranges are read from their index:\n{plan}"
     );
-    assert!(plan.lines().any(|line| line.contains("Tid Scan on outbox o")), "rows are fetched by place:\n{plan}");
+    assert!(
+        plan.lines().any(|line| line.contains("Tid Scan on outbox o")),
+        "rows are fetched by place:\n{plan}"
+    );
 }
 
 fn check_settle(plan: &str) {
     check(plan);
     for condition in ["Index Cond: (seq = x_1.place)", "Index Cond: (seq = ANY ("] {
-        assert!(plan.contains(condition), "rows are found by their primary key, {condition}:\n{plan}");
+        assert!(
+            plan.contains(condition),
+            "rows are found by their primary key, {condition}:\n{plan}"
+        );
     }
     // A scan without a condition is a scan of everything.
     let lines: Vec<&str> = plan.lines().collect();
-    for pair in lines.windows(2).filter(|pair| pair[0].contains("Index Scan using outbox_")) {
-        assert!(pair[1].contains("Index Cond"), "{} has no condition:\n{plan}", pair[0]);
+    for pair in lines
+        .windows(2)
+        .filter(|pair| pair[0].contains("Index Scan using outbox_"))
+    {
+        assert!(
+            pair[1].contains("Index Cond"),
+            "{} has no condition:\n{plan}",
+            pair[0]
+        );
     }
     assert!(!plan.contains("outbox_event_id_key"), "not by their id:\n{plan}");
 }
@@ -122,7 +164,9 @@ async fn plans_do_not_turn() {
     check_read(&planner.read(32).await);
     check_settle(&planner.settle(100).await);
     // Analysed while it was empty, then filled.
-    planner.run("ANALYZE public.outbox; ANALYZE public.outbox_parked").await;
+    planner
+        .run("ANALYZE public.outbox; ANALYZE public.outbox_parked")
+        .await;
     planner.fill(30_000).await;
     check_read(&planner.read(32).await);
     check_settle(&planner.settle(100).await);

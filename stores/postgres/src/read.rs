@@ -95,15 +95,28 @@ impl Question {
             list.iter().map(|name| storable(name.as_str())).collect()
         };
         // Places are unique in the outbox, so one set does for all ranges.
-        let skip: HashSet<i64> = read.ranges.iter().flat_map(|range| &range.skip).map(|seq| row::place(*seq)).collect();
+        let skip: HashSet<i64> = read
+            .ranges
+            .iter()
+            .flat_map(|range| &range.skip)
+            .map(|seq| row::place(*seq))
+            .collect();
         let parked = &read.parked;
         let shards = match parked.heads {
             0 => Vec::new(),
             _ => parked.shards.iter().map(|shard| lease::shard(*shard)).collect(),
         };
         Self {
-            shards: read.ranges.iter().map(|range| lease::shard(range.shard)).collect(),
-            lanes: read.ranges.iter().map(|range| i16::from(range.lane.sign())).collect(),
+            shards: read
+                .ranges
+                .iter()
+                .map(|range| lease::shard(range.shard))
+                .collect(),
+            lanes: read
+                .ranges
+                .iter()
+                .map(|range| i16::from(range.lane.sign()))
+                .collect(),
             floors: read.ranges.iter().map(|range| row::place(range.floor)).collect(),
             limits: read.ranges.iter().map(|range| i64::from(range.limit)).collect(),
             skip: skip.into_iter().collect(),
@@ -114,7 +127,11 @@ impl Question {
             heads: i64::from(parked.heads),
             not_for: names(&parked.not_for),
             busy: parked.busy.iter().map(|(seq, _)| row::place(*seq)).collect(),
-            busy_for: parked.busy.iter().map(|(_, name)| storable(destination_text(name.as_ref()))).collect(),
+            busy_for: parked
+                .busy
+                .iter()
+                .map(|(_, name)| storable(destination_text(name.as_ref())))
+                .collect(),
             followers: i64::from(parked.followers),
             dedup: dedup.map(clock::seconds),
         }

@@ -147,6 +147,5 @@ fn headers(text: Option<&str>) -> std::result::Result<BTreeMap<String, String>, 
     let Some(text) = text else {
         return Ok(BTreeMap::new());
     };
-    serde_json::from_str(text)
-        .map_err(|error| format!("headers: is not a JSON object of strings: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("headers: is not a JSON object of strings: {error}"))
 }

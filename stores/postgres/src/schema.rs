@@ -46,15 +46,27 @@ impl Schema for PgStore {
     }
 
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>> {
-        Box::pin(self.operate("looking at the outbox tables", PATIENCE, |work| async move { status(&work).await }))
+        Box::pin(
+            self.operate("looking at the outbox tables", PATIENCE, |work| async move {
+                status(&work).await
+            }),
+        )
     }
 
     fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
-        Box::pin(self.operate("making the outbox tables", PATIENCE, |work| async move { up(&work).await }))
+        Box::pin(
+            self.operate("making the outbox tables", PATIENCE, |work| async move {
+                up(&work).await
+            }),
+        )
     }
 
     fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
-        Box::pin(self.operate("removing the outbox tables", PATIENCE, |work| async move { down(&work).await }))
+        Box::pin(
+            self.operate("removing the outbox tables", PATIENCE, |work| async move {
+                down(&work).await
+            }),
+        )
     }
 }
 
@@ -86,14 +98,20 @@ fn wrong_version(installed: u32) -> Error {
             "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}: update the program"
         )
     } else {
-        format!("the outbox tables are of version {installed}, this program needs {WANTED}: run `postrider migrate up`")
+        format!(
+            "the outbox tables are of version {installed}, this program needs {WANTED}: run `postrider migrate up`"
+        )
     };
     Error::new(StoreErrorKind::Schema, text)
 }
 
 pub(crate) fn migrations(tables: &Tables, options: &PgOptions) -> Vec<Migration> {
     let shards = options.shards.clamp(1, 1_024).to_string();
-    let strict = if options.strict_keys { include_str!("sql/strict_keys.sql") } else { "" };
+    let strict = if options.strict_keys {
+        include_str!("sql/strict_keys.sql")
+    } else {
+        ""
+    };
     let fill = |text: &str| tables.sql(&text.replace("{strict}", strict).replace("{shards}", &shards));
     (1..)
         .zip(STEPS)
@@ -108,7 +126,10 @@ pub(crate) fn migrations(tables: &Tables, options: &PgOptions) -> Vec<Migration>
 
 async fn installed(work: &Work) -> Result<u32> {
     let name = work.sql("{outbox_migrations}");
-    let row = work.client().query_one("SELECT to_regclass($1) IS NOT NULL", &[&name]).await?;
+    let row = work
+        .client()
+        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&name])
+        .await?;
     if !row.try_get::<_, bool>(0)? {
         return Ok(0);
     }
@@ -135,9 +156,16 @@ async fn status(work: &Work) -> Result<SchemaStatus> {
 
 /// Of several processes one migrates, and the others wait and find nothing left to do.
 async fn take_turns(work: &Work) -> Result<()> {
-    work.client().batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'").await?;
+    work.client()
+        .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
+        .await?;
     let name = work.sql("{outbox}");
-    work.client().execute("SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))", &[&name]).await?;
+    work.client()
+        .execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))",
+            &[&name],
+        )
+        .await?;
     Ok(())
 }
 
@@ -148,7 +176,10 @@ async fn up(work: &Work) -> Result<Vec<u32>> {
         return Err(wrong_version(installed));
     }
     let mut taken = Vec::new();
-    for step in migrations(&work.tables, &work.options).into_iter().filter(|step| step.version > installed) {
+    for step in migrations(&work.tables, &work.options)
+        .into_iter()
+        .filter(|step| step.version > installed)
+    {
         work.client().batch_execute(&step.up).await?;
         taken.push(step.version);
     }
@@ -163,7 +194,9 @@ async fn down(work: &Work) -> Result<Vec<u32>> {
     }
     if found > 0 {
         // Nothing may be inserted between the count and the end.
-        work.client().batch_execute(&work.sql("LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE")).await?;
+        work.client()
+            .batch_execute(&work.sql("LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE"))
+            .await?;
         let status = status(work).await?;
         found = status.installed;
         if status.queued + status.parked > 0 {
@@ -175,7 +208,11 @@ async fn down(work: &Work) -> Result<Vec<u32>> {
         }
     }
     let mut taken = Vec::new();
-    for step in migrations(&work.tables, &work.options).into_iter().rev().filter(|step| step.version <= found) {
+    for step in migrations(&work.tables, &work.options)
+        .into_iter()
+        .rev()
+        .filter(|step| step.version <= found)
+    {
         work.client().batch_execute(&step.down).await?;
         taken.push(step.version);
     }

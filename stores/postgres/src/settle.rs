@@ -16,23 +16,46 @@ use crate::row::{self, destination_text, storable};
 
 /// The statement. Without a history nothing of it is mentioned.
 pub(crate) fn sql(tables: &Tables, history: bool) -> String {
-    let history = if history { include_str!("sql/history.sql") } else { "" };
+    let history = if history {
+        include_str!("sql/history.sql")
+    } else {
+        ""
+    };
     tables.sql(&include_str!("sql/settle.sql").replace("{history}", history))
 }
 
 /// Writes what became of a batch; answers one result an entry, queued entries first.
-pub(crate) async fn settle(session: &Session, tables: &Tables, sql: &str, settle: &Settle) -> Result<Vec<Settled>> {
+pub(crate) async fn settle(
+    session: &Session,
+    tables: &Tables,
+    sql: &str,
+    settle: &Settle,
+) -> Result<Vec<Settled>> {
     if settle.queued.is_empty() && settle.parked.is_empty() {
         return Ok(Vec::new());
     }
     let written = Written::of(settle);
     crash::point("settle.inside");
     let statement = session.prepare("settle", sql).await?;
-    let mut answer = session.client.query_one(&statement, &written.parameters()).await.map_err(Into::into);
-    if answer.as_ref().is_err_and(|error: &crate::error::Error| error.is(&SqlState::CHECK_VIOLATION)) {
+    let mut answer = session
+        .client
+        .query_one(&statement, &written.parameters())
+        .await
+        .map_err(Into::into);
+    if answer
+        .as_ref()
+        .is_err_and(|error: &crate::error::Error| error.is(&SqlState::CHECK_VIOLATION))
+    {
         // Nobody was there for a week to make the partition of today.
-        session.client.execute(&tables.sql("SELECT {outbox_maintain}()"), &[]).await?;
-        answer = session.client.query_one(&statement, &written.parameters()).await.map_err(Into::into);
+        session
+            .client
+            .execute(&tables.sql("SELECT {outbox_maintain}()"), &[])
+            .await?;
+        answer = session
+            .client
+            .query_one(&statement, &written.parameters())
+            .await
+            .map_err(Into::into);
     }
     let answer = answer?;
     let admitted: HashSet<i16> = answer.try_get::<_, Vec<i16>>(0)?.into_iter().collect();
@@ -43,8 +66,12 @@ pub(crate) async fn settle(session: &Session, tables: &Tables, sql: &str, settle
         true if done => Settled::Done,
         true => Settled::Gone,
     };
-    let of_queued = (1..).zip(&settle.queued).map(|(n, entry)| verdict(entry.shard, queued.contains(&n)));
-    let of_parked = (1..).zip(&settle.parked).map(|(n, entry)| verdict(entry.shard, parked.contains(&n)));
+    let of_queued = (1..)
+        .zip(&settle.queued)
+        .map(|(n, entry)| verdict(entry.shard, queued.contains(&n)));
+    let of_parked = (1..)
+        .zip(&settle.parked)
+        .map(|(n, entry)| verdict(entry.shard, parked.contains(&n)));
     Ok(of_queued.chain(of_parked).collect())
 }
 
@@ -108,8 +135,10 @@ impl Written {
             json!({"destination": storable(destination.as_str()), "receipt": receipt.0.as_deref().map(storable)})
         });
         self.outcome.push(outcome);
-        self.destination.push(first.map(|(destination, _)| storable(destination.as_str())));
-        self.receipt.push(first.and_then(|(_, receipt)| receipt.0.as_deref().map(storable)));
+        self.destination
+            .push(first.map(|(destination, _)| storable(destination.as_str())));
+        self.receipt
+            .push(first.and_then(|(_, receipt)| receipt.0.as_deref().map(storable)));
         self.more.push(list(more));
         self.parks.push(list(parks.iter().map(park)));
     }
@@ -144,7 +173,12 @@ impl WrittenParked {
                 let is_same = |one: &&Park| destination_text(one.destination.as_ref()) == from;
                 let stays = parks.iter().find(is_same);
                 let what = if stays.is_some() { AGAIN } else { SPLIT };
-                (what, None, stays, parks.iter().filter(|one| !is_same(one)).map(park).collect())
+                (
+                    what,
+                    None,
+                    stays,
+                    parks.iter().filter(|one| !is_same(one)).map(park).collect(),
+                )
             }
         };
         let key = format!("{}:{}", row::place(entry.seq), storable(from));

@@ -1,11 +1,12 @@
 //! The handle that implements the traits.
 
-use std::sync::{Arc, PoisonError};
 use std::future::Future;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use postrider_core::{
-    BoxFuture, Doorbell, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError, StoreErrorKind,
+    BoxFuture, Doorbell, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -85,7 +86,8 @@ impl PgStore {
         // The reader has nothing else to do while the relay goes to sleep. Behind a pooler the direct connection is the
         // only one with sessions.
         let sleeper = if direct.is_some() { &aside } else { &reads };
-        let bell = (!options.poll_only).then(|| Arc::new(Bell::new(Arc::clone(sleeper), Arc::clone(&tables))));
+        let bell =
+            (!options.poll_only).then(|| Arc::new(Bell::new(Arc::clone(sleeper), Arc::clone(&tables))));
         Ok(Self {
             inner: Arc::new(Inner {
                 read_sql: read::sql(&tables, options.dedup_window().is_some()),
@@ -180,7 +182,10 @@ impl PgStore {
         T: Send,
     {
         let inner = &self.inner;
-        inner.operator.run(doing, limit, &inner.tables, &inner.options, work).await
+        inner
+            .operator
+            .run(doing, limit, &inner.tables, &inner.options, work)
+            .await
     }
 }
 
@@ -188,9 +193,12 @@ impl Store for PgStore {
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
         Box::pin(async move {
             let inner = &self.inner;
-            let standing = inner.writes.run("renewing the lease", inner.writes.limit(), |session| async move {
-                lease::heartbeat(&session, &inner.tables, &beat).await
-            });
+            let standing =
+                inner
+                    .writes
+                    .run("renewing the lease", inner.writes.limit(), |session| async move {
+                        lease::heartbeat(&session, &inner.tables, &beat).await
+                    });
             let standing = standing.await?;
             self.maintain_in_time().await;
             Ok(standing)
@@ -202,9 +210,20 @@ impl Store for PgStore {
             let inner = &self.inner;
             let _one = inner.reading.lock().await;
             let dedup = inner.options.dedup_window();
-            let page = inner.reads.run("reading the outbox", inner.reads.limit(), |session| async move {
-                read::read(&session, &inner.tables, &inner.read_sql, dedup, &inner.horizon, &inner.round, &read).await
-            });
+            let page = inner
+                .reads
+                .run("reading the outbox", inner.reads.limit(), |session| async move {
+                    read::read(
+                        &session,
+                        &inner.tables,
+                        &inner.read_sql,
+                        dedup,
+                        &inner.horizon,
+                        &inner.round,
+                        &read,
+                    )
+                    .await
+                });
             page.await
         })
     }
@@ -212,9 +231,11 @@ impl Store for PgStore {
     fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
         Box::pin(async move {
             let inner = &self.inner;
-            let settled = inner.writes.run("settling a batch", inner.writes.limit(), |session| async move {
-                settle::settle(&session, &inner.tables, &inner.settle_sql, &settle).await
-            });
+            let settled = inner
+                .writes
+                .run("settling a batch", inner.writes.limit(), |session| async move {
+                    settle::settle(&session, &inner.tables, &inner.settle_sql, &settle).await
+                });
             settled.await
         })
     }

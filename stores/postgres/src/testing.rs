@@ -25,7 +25,10 @@ pub async fn enqueued(tx: &Transaction<'_>, outbox: &Outbox) -> Vec<Event> {
     rows.iter()
         .map(|row| match Stored::read(row, 0) {
             Ok(stored) => valid(stored),
-            Err(error) => panic!("the outbox cannot be read: {}", error.while_doing("reading a row")),
+            Err(error) => panic!(
+                "the outbox cannot be read: {}",
+                error.while_doing("reading a row")
+            ),
         })
         .collect()
 }

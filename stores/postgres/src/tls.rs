@@ -53,22 +53,32 @@ impl Address {
     }
 
     /// Takes a configuration of the driver as it is, apart from what the promises rest on.
-    pub(crate) fn with(mut config: Config, tls: &PgTls, asked: bool, options: &PgOptions) -> Result<Self, StoreError> {
+    pub(crate) fn with(
+        mut config: Config,
+        tls: &PgTls,
+        asked: bool,
+        options: &PgOptions,
+    ) -> Result<Self, StoreError> {
         let tls = match tls {
             PgTls::Auto if asked || !is_local(&config) => Some(verified(system_roots()?)?),
             PgTls::Auto | PgTls::Off => None,
             PgTls::Authority(file) => Some(verified(roots_in(file)?)?),
             PgTls::Unverified => Some(unverified()?),
         };
-        // Below the lease by far: a host that dies without a word must be noticed before others are.
+        // Below the lease: a host that dies without a word must not hold a shard for hours. The system counts in seconds.
+        let seconds = |limit: std::time::Duration| limit.max(std::time::Duration::from_secs(1));
         config
-            .ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable })
+            .ssl_mode(if tls.is_some() {
+                SslMode::Require
+            } else {
+                SslMode::Disable
+            })
             .application_name("postrider")
             .connect_timeout(options.connect_timeout)
-            .tcp_user_timeout(options.statement_timeout * 2)
+            .tcp_user_timeout(seconds(options.statement_timeout * 2))
             .keepalives(true)
-            .keepalives_idle(options.statement_timeout)
-            .keepalives_interval(options.statement_timeout / 2)
+            .keepalives_idle(seconds(options.statement_timeout))
+            .keepalives_interval(seconds(options.statement_timeout / 2))
             .keepalives_retries(3);
         Ok(Self {
             config,
@@ -103,7 +113,10 @@ fn is_local(config: &Config) -> bool {
     let local = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
-            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            name == "localhost"
+                || name
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
         }
     };
     config.get_hosts().iter().all(local)
@@ -139,12 +152,19 @@ fn system_roots() -> Result<RootCertStore, StoreError> {
 }
 
 fn roots_in(file: &Path) -> Result<RootCertStore, StoreError> {
-    let failed = || refuse(format!("the certificate authorities in {} cannot be read", file.display()));
+    let failed = || {
+        refuse(format!(
+            "the certificate authorities in {} cannot be read",
+            file.display()
+        ))
+    };
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed().with_source(error))?;
     for certificate in certificates {
         let certificate = certificate.map_err(|error| failed().with_source(error))?;
-        roots.add(certificate).map_err(|error| failed().with_source(error))?;
+        roots
+            .add(certificate)
+            .map_err(|error| failed().with_source(error))?;
     }
     match roots.is_empty() {
         true => Err(failed()),
@@ -202,12 +222,22 @@ mod tests {
     #[test]
     fn loopback_is_plain_and_everything_else_verified() {
         let parse = |url: &str| Address::parse(url, &PgOptions::default());
-        for plain in ["postgres://u@127.0.0.1/d", "postgres://u@localhost:5433/d", "postgres://u@h/d?sslmode=disable"] {
+        for plain in [
+            "postgres://u@127.0.0.1/d",
+            "postgres://u@localhost:5433/d",
+            "postgres://u@h/d?sslmode=disable",
+        ] {
             assert!(parse(plain).unwrap().tls.is_none(), "{plain}");
         }
         // Without authorities in the system this is refused, which is not plain either.
-        for verified in ["postgres://u@db.example/d", "postgres://u@127.0.0.1/d?sslmode=verify-full"] {
-            assert!(parse(verified).map_or(true, |address| address.tls.is_some()), "{verified}");
+        for verified in [
+            "postgres://u@db.example/d",
+            "postgres://u@127.0.0.1/d?sslmode=verify-full",
+        ] {
+            assert!(
+                parse(verified).map_or(true, |address| address.tls.is_some()),
+                "{verified}"
+            );
         }
     }
 

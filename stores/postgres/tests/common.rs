@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Event, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, ParkedRow, QueuedRow, Range, Read, Receipt, RelayId,
-    Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
+    Event, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, ParkedRow, QueuedRow, Range, Read, Receipt,
+    RelayId, Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
 };
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
@@ -54,13 +54,20 @@ impl Db {
     pub(crate) async fn enqueue(&self, events: &[Event]) {
         let mut client = self.connect().await;
         let tx = client.transaction().await.expect("a transaction");
-        Outbox::default().enqueue_all(&tx, events).await.expect("enqueued");
+        Outbox::default()
+            .enqueue_all(&tx, events)
+            .await
+            .expect("enqueued");
         tx.commit().await.expect("committed");
     }
 
     pub(crate) async fn relay(&self, name: &str) -> Relay {
         let standing = self.store.heartbeat(heartbeat(name)).await.expect("a heartbeat");
-        let fence = standing.leases.iter().map(|lease| (lease.shard, lease.token)).collect();
+        let fence = standing
+            .leases
+            .iter()
+            .map(|lease| (lease.shard, lease.token))
+            .collect();
         Relay {
             store: self.store.clone(),
             fence,

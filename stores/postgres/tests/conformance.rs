@@ -53,7 +53,9 @@ impl TestOutbox for Fresh {
 
     fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
         Box::pin(async {
-            let (client, connection) = tokio_postgres::connect(&self.database.url, NoTls).await.expect("a connection");
+            let (client, connection) = tokio_postgres::connect(&self.database.url, NoTls)
+                .await
+                .expect("a connection");
             tokio::spawn(connection);
             Box::new(Producer::start(client)) as Box<dyn Writer>
         })
@@ -67,8 +69,16 @@ impl TestOutbox for Fresh {
 enum Order {
     Insert(Event, oneshot::Sender<Result<(), String>>),
     /// As another language would: with these headers, as part of this replay.
-    Plain(Event, &'static str, Option<String>, oneshot::Sender<Result<(), String>>),
-    End { commit: bool, done: oneshot::Sender<()> },
+    Plain(
+        Event,
+        &'static str,
+        Option<String>,
+        oneshot::Sender<Result<(), String>>,
+    ),
+    End {
+        commit: bool,
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// A producer in a task of its own, because a transaction borrows its connection.
@@ -83,7 +93,10 @@ impl Producer {
         Self { orders }
     }
 
-    fn ask(&self, order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order) -> BoxFuture<'_, Result<(), String>> {
+    fn ask(
+        &self,
+        order: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Order,
+    ) -> BoxFuture<'_, Result<(), String>> {
         let (reply, answer) = oneshot::channel();
         let _ = self.orders.send(order(reply));
         Box::pin(async { answer.await.expect("the producer answers") })
@@ -108,7 +121,11 @@ async fn produce(mut client: Client, mut orders: mpsc::UnboundedReceiver<Order>)
                 let _ = reply.send(insert_plain(&tx, &event, headers, replay.as_deref()).await);
             }
             Order::End { commit, done } => {
-                let ended = if commit { tx.commit().await } else { tx.rollback().await };
+                let ended = if commit {
+                    tx.commit().await
+                } else {
+                    tx.rollback().await
+                };
                 ended.expect("the transaction ends");
                 let _ = done.send(());
                 return;
@@ -126,7 +143,11 @@ impl Writer for Producer {
         self.ask(|reply| Order::Plain(event.clone(), "{not json", None, reply))
     }
 
-    fn insert_replay<'a>(&'a mut self, event: &'a Event, replay: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn insert_replay<'a>(
+        &'a mut self,
+        event: &'a Event,
+        replay: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
         self.ask(|reply| Order::Plain(event.clone(), "{}", Some(replay.to_owned()), reply))
     }
 
@@ -139,7 +160,12 @@ impl Writer for Producer {
     }
 }
 
-async fn insert_plain(tx: &Transaction<'_>, event: &Event, headers: &str, replay: Option<&str>) -> Result<(), String> {
+async fn insert_plain(
+    tx: &Transaction<'_>,
+    event: &Event,
+    headers: &str,
+    replay: Option<&str>,
+) -> Result<(), String> {
     let payload = match &event.payload {
         Payload::Text(text) => Some(text.as_str()),
         _ => None,

@@ -17,7 +17,11 @@ async fn drain(name: &str, rows: usize, options: PgOptions) {
     ));
     db.sql("VACUUM ANALYZE outbox");
     let standing = db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
-    let fence: Vec<_> = standing.leases.iter().map(|lease| (lease.shard, lease.token)).collect();
+    let fence: Vec<_> = standing
+        .leases
+        .iter()
+        .map(|lease| (lease.shard, lease.token))
+        .collect();
     let mut floors = vec![Seq(0); fence.len()];
     let (mut count, began) = (0, Instant::now());
     let mut pending: std::collections::VecDeque<tokio::task::JoinHandle<()>> = Default::default();
@@ -61,7 +65,10 @@ async fn drain(name: &str, rows: usize, options: PgOptions) {
         one.await.expect("settled");
     }
     let seconds = began.elapsed().as_secs_f64();
-    println!("{name:32} {count} in {seconds:5.2} s = {:8.0}/s", count as f64 / seconds);
+    println!(
+        "{name:32} {count} in {seconds:5.2} s = {:8.0}/s",
+        count as f64 / seconds
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,19 +11,28 @@ use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent};
 
 /// A server of its own, with tables and a relay.
 async fn own_server() -> (Postgres, String, Relay) {
-    let server = tokio::task::spawn_blocking(|| Postgres::start().expect("a server")).await.expect("started");
+    let server = tokio::task::spawn_blocking(|| Postgres::start().expect("a server"))
+        .await
+        .expect("started");
     let url = server.database().url;
     let store = PgStore::connect(&url, few_shards()).await.expect("connected");
     store.up().await.expect("the tables are made");
     let standing = store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
-    let fence = standing.leases.iter().map(|lease| (lease.shard, lease.token)).collect();
+    let fence = standing
+        .leases
+        .iter()
+        .map(|lease| (lease.shard, lease.token))
+        .collect();
     (server, url, Relay { store, fence })
 }
 
 async fn enqueue(url: &str, id: &str) {
     let mut client = connect(url).await;
     let tx = client.transaction().await.expect("a transaction");
-    postrider_postgres::Outbox::default().enqueue(&tx, &event(id, "k")).await.expect("enqueued");
+    postrider_postgres::Outbox::default()
+        .enqueue(&tx, &event(id, "k"))
+        .await
+        .expect("enqueued");
     tx.commit().await.expect("committed");
 }
 
@@ -44,12 +53,19 @@ async fn a_restart_and_a_crash_are_survived() {
             queued: vec![sent(&rows[0], "d")],
             parked: vec![],
         });
-        let error = relay.store.settle(settle.clone()).await.expect_err("nobody is there");
+        let error = relay
+            .store
+            .settle(settle.clone())
+            .await
+            .expect_err("nobody is there");
         assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error:?}");
         server.start_again().expect("started");
         let began = std::time::Instant::now();
         while relay.store.settle(settle.clone()).await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(5), "it resumes within seconds");
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "it resumes within seconds"
+            );
         }
         assert!(relay.queued().await.is_empty());
     }
@@ -65,13 +81,20 @@ async fn a_session_that_hangs_is_given_up() {
     let store = db.open(options);
     store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
     let blocker = db.connect().await;
-    blocker.batch_execute("BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE").await.expect("locked");
+    blocker
+        .batch_execute("BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
+        .await
+        .expect("locked");
     let relay = Relay {
         store,
         fence: vec![(postrider_core::Shard(0), postrider_core::Token(1))],
     };
     let began = std::time::Instant::now();
-    let error = relay.store.read(relay.everything()).await.expect_err("it does not wait for ever");
+    let error = relay
+        .store
+        .read(relay.everything())
+        .await
+        .expect_err("it does not wait for ever");
     assert_eq!(error.kind(), StoreErrorKind::Busy, "{error:?}");
     assert!(began.elapsed() < Duration::from_secs(3));
     blocker.batch_execute("ROLLBACK").await.expect("unlocked");
@@ -90,8 +113,13 @@ async fn missing_tables_are_named() {
 async fn a_database_in_another_encoding_is_refused() {
     let server = Postgres::shared();
     let name = format!("latin_{}", std::process::id());
-    server.sql("postgres", &format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0"));
-    let error = PgStore::connect(&server.url(&name), few_shards()).await.expect_err("not UTF-8");
+    server.sql(
+        "postgres",
+        &format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0"),
+    );
+    let error = PgStore::connect(&server.url(&name), few_shards())
+        .await
+        .expect_err("not UTF-8");
     assert!(error.to_string().contains("UTF8"), "{error}");
 }
 

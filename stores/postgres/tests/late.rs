@@ -26,7 +26,10 @@ async fn late_commits_are_neither_missed_nor_passed() {
          INSERT INTO aggregate SELECT generate_series(0, {KEYS} - 1)"
     ));
     let unrelated = db.connect().await;
-    unrelated.batch_execute("BEGIN; INSERT INTO aggregate VALUES (-1)").await.expect("a transaction");
+    unrelated
+        .batch_execute("BEGIN; INSERT INTO aggregate VALUES (-1)")
+        .await
+        .expect("a transaction");
 
     let sink = MemorySink::new();
     let token = CancellationToken::new();
@@ -42,7 +45,9 @@ async fn late_commits_are_neither_missed_nor_passed() {
         })
         .collect();
 
-    let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(writer, db.database.url.clone()))).collect();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| tokio::spawn(write(writer, db.database.url.clone())))
+        .collect();
     for writer in writers {
         writer.await.expect("a writer");
     }
@@ -58,16 +63,31 @@ async fn late_commits_are_neither_missed_nor_passed() {
 
     let mut ledger = Ledger::new();
     // What was committed comes from the business table: every version of every key, once.
-    for line in db.sql("SELECT id, version FROM aggregate WHERE id >= 0 ORDER BY id").lines() {
+    for line in db
+        .sql("SELECT id, version FROM aggregate WHERE id >= 0 ORDER BY id")
+        .lines()
+    {
         let (key, versions) = line.split_once('|').expect("two columns");
         for version in 1..=versions.parse().expect("a number") {
             let id = format!("{key}#{version}");
-            ledger.commit(&Committed::new(id, format!("ORDER/{key}"), version)).expect("once");
+            ledger
+                .commit(&Committed::new(id, format!("ORDER/{key}"), version))
+                .expect("once");
         }
     }
     for message in sink.messages() {
-        let key = message.event_id.as_str().split('#').next().expect("a key").to_owned();
-        ledger.arrive(&Arrived::new(message.event_id.as_str(), format!("ORDER/{key}"), "memory"));
+        let key = message
+            .event_id
+            .as_str()
+            .split('#')
+            .next()
+            .expect("a key")
+            .to_owned();
+        ledger.arrive(&Arrived::new(
+            message.event_id.as_str(),
+            format!("ORDER/{key}"),
+            "memory",
+        ));
     }
     let report = ledger.report();
     assert_eq!(
@@ -76,7 +96,11 @@ async fn late_commits_are_neither_missed_nor_passed() {
         "{report:?}"
     );
     assert_eq!(report.duplicates, 0, "nothing was interrupted: {report:?}");
-    assert_eq!(db.store.stats().await.expect("stats").queued, 0, "nothing is left behind");
+    assert_eq!(
+        db.store.stats().await.expect("stats").queued,
+        0,
+        "nothing is left behind"
+    );
 }
 
 async fn write(writer: u64, url: String) {
@@ -87,10 +111,21 @@ async fn write(writer: u64, url: String) {
         let key = (writer * 31 + turn * 17 + turn * turn * (writer % 7)) % KEYS;
         let tx = client.transaction().await.expect("a transaction");
         let sql = "UPDATE aggregate SET version = version + 1 WHERE id = $1 RETURNING version";
-        let version: i64 = tx.query_one(sql, &[&(key as i64)]).await.expect("a version").get(0);
-        let event = Event::builder("Changed").id(format!("{key}#{version}")).aggregate("ORDER", key).json("{}").build();
-        outbox.enqueue(&tx, &event.expect("an event")).await.expect("enqueued");
-        if (writer + turn) % 5 == 0 {
+        let version: i64 = tx
+            .query_one(sql, &[&(key as i64)])
+            .await
+            .expect("a version")
+            .get(0);
+        let event = Event::builder("Changed")
+            .id(format!("{key}#{version}"))
+            .aggregate("ORDER", key)
+            .json("{}")
+            .build();
+        outbox
+            .enqueue(&tx, &event.expect("an event"))
+            .await
+            .expect("enqueued");
+        if (writer + turn).is_multiple_of(5) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         tx.commit().await.expect("committed");

@@ -8,13 +8,26 @@ use crate::common::{Db, Relay, event, few_shards, heartbeat, parks, sent};
 
 /// A store that connects as the role of the relay.
 async fn as_role(db: &Db, role: &str) -> Relay {
-    db.sql(&format!("DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"));
+    db.sql(&format!(
+        "DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    ));
     db.sql(&db.store.print_grants(role));
-    let url = Postgres::shared().url(&db.database.name).replace("postgres@", &format!("{role}@"));
-    let store = postrider_postgres::PgStore::connect(&url, few_shards()).await.expect("a connection");
-    let standing = store.heartbeat(heartbeat("restricted")).await.expect("a heartbeat");
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", &format!("{role}@"));
+    let store = postrider_postgres::PgStore::connect(&url, few_shards())
+        .await
+        .expect("a connection");
+    let standing = store
+        .heartbeat(heartbeat("restricted"))
+        .await
+        .expect("a heartbeat");
     Relay {
-        fence: standing.leases.iter().map(|lease| (lease.shard, lease.token)).collect(),
+        fence: standing
+            .leases
+            .iter()
+            .map(|lease| (lease.shard, lease.token))
+            .collect(),
         store,
     }
 }
@@ -23,10 +36,18 @@ async fn as_role(db: &Db, role: &str) -> Relay {
 async fn a_relay_and_its_console_need_only_what_is_granted() {
     let db = Db::new().await;
     let relay = as_role(&db, "relay_role").await;
-    db.enqueue(&[event("a", "k"), event("b", "l"), event("c", "m")]).await;
+    db.enqueue(&[event("a", "k"), event("b", "l"), event("c", "m")])
+        .await;
     let rows = relay.queued().await;
-    let dead = Park::dead(Some("d".into()), postrider_core::Failure::new(postrider_core::ErrorKind::Rejected, "no"));
-    let entries = vec![sent(&rows[0], "d"), parks(&rows[1], vec![dead.clone()]), parks(&rows[2], vec![dead])];
+    let dead = Park::dead(
+        Some("d".into()),
+        postrider_core::Failure::new(postrider_core::ErrorKind::Rejected, "no"),
+    );
+    let entries = vec![
+        sent(&rows[0], "d"),
+        parks(&rows[1], vec![dead.clone()]),
+        parks(&rows[2], vec![dead]),
+    ];
     assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 3]);
     let act = |verb, id: &str| Act {
         verb,
@@ -39,19 +60,52 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
         limit: 10,
         from: None,
     };
-    assert_eq!(relay.store.act(act(Verb::Redrive, "b")).await.expect("redriven").touched, 1);
-    assert_eq!(relay.store.act(act(Verb::Discard("x".into()), "c")).await.expect("discarded").touched, 1);
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Redrive, "b"))
+            .await
+            .expect("redriven")
+            .touched,
+        1
+    );
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Discard("x".into()), "c"))
+            .await
+            .expect("discarded")
+            .touched,
+        1
+    );
     assert_eq!(relay.page().await.parked.len(), 1);
     assert_eq!(relay.store.stats().await.expect("stats").published, 1);
-    assert_eq!(relay.store.list(Filter::default(), 10, None).await.expect("a list").events.len(), 2);
+    assert_eq!(
+        relay
+            .store
+            .list(Filter::default(), 10, None)
+            .await
+            .expect("a list")
+            .events
+            .len(),
+        2
+    );
     relay.store.pause(None, true).await.expect("paused");
     relay.store.groups().await.expect("groups");
     relay.store.maintain().await.expect("partitions are looked after");
     let bell = relay.store.doorbell().expect("a doorbell");
-    drop(bell.arm(relay.fence.iter().map(|(shard, _)| *shard).collect()).await.expect("armed"));
+    drop(
+        bell.arm(relay.fence.iter().map(|(shard, _)| *shard).collect())
+            .await
+            .expect("armed"),
+    );
     db.sql("INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
             VALUES (999, 'old', 'T', 'A', '1', 'published', now() - interval '30 minutes')");
-    let gone = relay.store.purge(std::time::Duration::from_secs(600), 10).await.expect("purged");
+    let gone = relay
+        .store
+        .purge(std::time::Duration::from_secs(600), 10)
+        .await
+        .expect("purged");
     assert_eq!(gone, 1);
 }
 
@@ -59,7 +113,9 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
 async fn a_role_without_grants_is_denied() {
     let db = Db::new().await;
     db.sql("DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
-    let url = Postgres::shared().url(&db.database.name).replace("postgres@", "stranger@");
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "stranger@");
     let store = postrider_postgres::PgStore::lazy(&url, PgOptions::default()).expect("a url");
     let error = store.heartbeat(heartbeat("stranger")).await.expect_err("denied");
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");

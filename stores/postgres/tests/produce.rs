@@ -31,7 +31,10 @@ async fn refusals_have_kinds() {
     let outbox = Outbox::default();
     db.enqueue(&[event("same", "k")]).await;
     let tx = client.transaction().await.expect("a transaction");
-    let error = outbox.enqueue_all(&tx, &[event("other", "k"), event("same", "k")]).await.expect_err("twice");
+    let error = outbox
+        .enqueue_all(&tx, &[event("other", "k"), event("same", "k")])
+        .await
+        .expect_err("twice");
     assert_eq!(*error.kind(), EnqueueErrorKind::DuplicateId("same".into()));
     tx.rollback().await.expect("rolled back");
     let bad = Event {
@@ -39,9 +42,19 @@ async fn refusals_have_kinds() {
         ..event("bad", "k")
     };
     let tx = client.transaction().await.expect("a transaction");
-    assert!(matches!(outbox.enqueue(&tx, &bad).await.expect_err("invalid").kind(), EnqueueErrorKind::Invalid(_)));
-    outbox.enqueue(&tx, &event("good", "k")).await.expect("the transaction goes on");
-    let error = Outbox::new("missing").expect("a name").enqueue(&tx, &event("x", "k")).await.expect_err("no table");
+    assert!(matches!(
+        outbox.enqueue(&tx, &bad).await.expect_err("invalid").kind(),
+        EnqueueErrorKind::Invalid(_)
+    ));
+    outbox
+        .enqueue(&tx, &event("good", "k"))
+        .await
+        .expect("the transaction goes on");
+    let error = Outbox::new("missing")
+        .expect("a name")
+        .enqueue(&tx, &event("x", "k"))
+        .await
+        .expect_err("no table");
     assert_eq!(*error.kind(), EnqueueErrorKind::Schema);
 }
 
@@ -49,14 +62,23 @@ async fn refusals_have_kinds() {
 async fn an_effect_happens_once() {
     let db = Db::new().await;
     let inbox = Inbox::default();
-    inbox.migrate(&db.connect().await).await.expect("the table is made");
+    inbox
+        .migrate(&db.connect().await)
+        .await
+        .expect("the table is made");
     db.sql("CREATE TABLE effects (n integer)");
     let deliveries = (0..8).map(|_| {
         let (url, inbox) = (db.database.url.clone(), inbox.clone());
         tokio::spawn(async move {
             let mut client = crate::common::connect(&url).await;
-            let effect = async |tx: &tokio_postgres::Transaction<'_>| tx.execute("INSERT INTO effects VALUES (1)", &[]).await;
-            inbox.once(&mut client, "mailer", "event-1", effect).await.expect("once").is_some()
+            let effect = async |tx: &tokio_postgres::Transaction<'_>| {
+                tx.execute("INSERT INTO effects VALUES (1)", &[]).await
+            };
+            inbox
+                .once(&mut client, "mailer", "event-1", effect)
+                .await
+                .expect("once")
+                .is_some()
         })
     });
     let mut done = 0;
@@ -65,7 +87,12 @@ async fn an_effect_happens_once() {
     }
     assert_eq!((done, db.number("SELECT count(*) FROM effects")), (1, 1));
     let client = db.connect().await;
-    assert!(inbox.forget(&client, "mailer", "event-1").await.expect("forgotten"));
+    assert!(
+        inbox
+            .forget(&client, "mailer", "event-1")
+            .await
+            .expect("forgotten")
+    );
 }
 
 #[cfg(feature = "sqlx")]
@@ -76,11 +103,20 @@ async fn sqlx_produces_in_its_own_transaction() {
     let pool = sqlx::PgPool::connect(&db.database.url).await.expect("a pool");
     let mut tx = pool.begin().await.expect("a transaction");
     let outbox = Outbox::default();
-    outbox.enqueue_sqlx(&mut tx, &event("a", "k")).await.expect("enqueued");
-    outbox.enqueue_all_sqlx(&mut tx, &[event("b", "k"), event("c", "k")]).await.expect("enqueued");
+    outbox
+        .enqueue_sqlx(&mut tx, &event("a", "k"))
+        .await
+        .expect("enqueued");
+    outbox
+        .enqueue_all_sqlx(&mut tx, &[event("b", "k"), event("c", "k")])
+        .await
+        .expect("enqueued");
     tx.commit().await.expect("committed");
     let mut tx = pool.begin().await.expect("a transaction");
-    let error = outbox.enqueue_sqlx(&mut tx, &event("a", "k")).await.expect_err("twice");
+    let error = outbox
+        .enqueue_sqlx(&mut tx, &event("a", "k"))
+        .await
+        .expect_err("twice");
     assert_eq!(*error.kind(), EnqueueErrorKind::DuplicateId("a".into()));
     drop(tx);
     let store = postrider_postgres::PgStore::from_sqlx(&pool, crate::common::few_shards()).expect("a store");
@@ -92,14 +128,25 @@ async fn sqlx_produces_in_its_own_transaction() {
 async fn diesel_produces_in_its_own_transaction() {
     use diesel_async::{AsyncConnection, AsyncPgConnection};
     let db = Db::new().await;
-    let mut connection = AsyncPgConnection::establish(&db.database.url).await.expect("a connection");
+    let mut connection = AsyncPgConnection::establish(&db.database.url)
+        .await
+        .expect("a connection");
     let outbox = Outbox::default();
-    let error = outbox.enqueue_diesel(&mut connection, &event("a", "k")).await.expect_err("no transaction");
+    let error = outbox
+        .enqueue_diesel(&mut connection, &event("a", "k"))
+        .await
+        .expect_err("no transaction");
     assert_eq!(*error.kind(), EnqueueErrorKind::NoTransaction);
     let done: Result<(), diesel::result::Error> = connection
         .transaction(async |connection| {
-            outbox.enqueue_diesel(connection, &event("a", "k")).await.expect("enqueued");
-            outbox.enqueue_all_diesel(connection, &[event("b", "k")]).await.expect("enqueued");
+            outbox
+                .enqueue_diesel(connection, &event("a", "k"))
+                .await
+                .expect("enqueued");
+            outbox
+                .enqueue_all_diesel(connection, &[event("b", "k")])
+                .await
+                .expect("enqueued");
             Ok(())
         })
         .await;

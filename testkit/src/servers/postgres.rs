@@ -29,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A static is never dropped, so a shell keeps the server of the process: its input ends with the process, however that
 /// ends, and then it takes the server and the folder away.
-const KEEPER: &str = "\"$@\" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server; cd /; rm -rf \"$0\"";
+const KEEPER: &str =
+    "\"$@\" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server; cd /; rm -rf \"$0\"";
 
 /// A server, or the address of one that was named.
 #[derive(Debug)]
@@ -91,7 +92,19 @@ impl Postgres {
         give(folder.path(), user)?;
         let data = folder.path().join("data");
         let mut initdb = command(&binaries.join("initdb"), user);
-        initdb.args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(&data);
+        initdb
+            .args([
+                "-A",
+                "trust",
+                "-U",
+                "postgres",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+                "-D",
+            ])
+            .arg(&data);
         run(&mut initdb)?;
         let port = free_port()?;
         let own = Own {
@@ -144,8 +157,14 @@ impl Postgres {
             .arg(self.url(database))
             .stdin(Stdio::null())
             .output()
-            .unwrap_or_else(|error| panic!("psql cannot be run: {error}; on Debian: apt-get install postgresql-client-15"));
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+            .unwrap_or_else(|error| {
+                panic!("psql cannot be run: {error}; on Debian: apt-get install postgresql-client-15")
+            });
+        assert!(
+            output.status.success(),
+            "{sql}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
@@ -157,7 +176,8 @@ impl Postgres {
             return Ok(());
         };
         let mut stop = command(&own.binaries.join("pg_ctl"), own.user);
-        stop.args(["-D".as_ref(), own.data().as_os_str()]).args(["-m", "fast", "-w", "stop"]);
+        stop.args(["-D".as_ref(), own.data().as_os_str()])
+            .args(["-m", "fast", "-w", "stop"]);
         run(&mut stop)?;
         running.wait(PATIENCE)?;
         Ok(())
@@ -213,11 +233,17 @@ impl Own {
     }
 
     fn start(&self, dies_with_us: bool) -> io::Result<()> {
-        let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("log"))?;
         let mut server = match dies_with_us {
             true => {
                 let mut keeper = command(Path::new("/bin/sh"), self.user);
-                keeper.args(["-c", KEEPER]).arg(self.folder.path()).arg(self.binaries.join("postgres"));
+                keeper
+                    .args(["-c", KEEPER])
+                    .arg(self.folder.path())
+                    .arg(self.binaries.join("postgres"));
                 keeper.stdin(Stdio::piped());
                 keeper
             }
@@ -227,7 +253,13 @@ impl Own {
                 server
             }
         };
-        server.arg("-D").arg(self.data()).arg("-p").arg(self.port.to_string()).arg("-k").arg(self.folder.path());
+        server
+            .arg("-D")
+            .arg(self.data())
+            .arg("-p")
+            .arg(self.port.to_string())
+            .arg("-k")
+            .arg(self.folder.path());
         for setting in [
             "listen_addresses=127.0.0.1",
             "max_connections=200",
@@ -238,7 +270,10 @@ impl Own {
         ] {
             server.args(["-c", setting]);
         }
-        server.current_dir(self.folder.path()).stdout(log.try_clone()?).stderr(log);
+        server
+            .current_dir(self.folder.path())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         *self.process() = Some(Process::spawn(&mut server)?);
         self.wait_until_ready()
     }
@@ -247,7 +282,8 @@ impl Own {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut ask = command(&self.binaries.join("pg_isready"), self.user);
-            ask.args(["-q", "-h", "127.0.0.1", "-p"]).arg(self.port.to_string());
+            ask.args(["-q", "-h", "127.0.0.1", "-p"])
+                .arg(self.port.to_string());
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && ask.status()?.success() {
                 return Ok(());
             }
@@ -262,7 +298,10 @@ impl Own {
 }
 
 fn binaries() -> io::Result<PathBuf> {
-    let found = BINARIES.iter().map(PathBuf::from).find(|folder| folder.join("initdb").is_file());
+    let found = BINARIES
+        .iter()
+        .map(PathBuf::from)
+        .find(|folder| folder.join("initdb").is_file());
     let on_path = || {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file())

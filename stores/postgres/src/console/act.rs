@@ -71,14 +71,24 @@ pub(super) async fn audit(
     view.client()
         .execute(
             &sql,
-            &[&storable(actor), &action, &storable(detail), &number(touched), &number(refused)],
+            &[
+                &storable(actor),
+                &action,
+                &storable(detail),
+                &number(touched),
+                &number(refused),
+            ],
         )
         .await?;
     Ok(())
 }
 
 /// The next parked rows that a filter may be about.
-async fn next_places(view: &View, filter: &Filter, behind: &(i64, String)) -> Result<Vec<(i64, String, String)>> {
+async fn next_places(
+    view: &View,
+    filter: &Filter,
+    behind: &(i64, String),
+) -> Result<Vec<(i64, String, String)>> {
     // A filter on one event goes by its index; all others walk the rows in order.
     let (only, value) = match (&filter.event_id, &filter.error_kind) {
         (Some(id), _) => ("event_id = $3", id.as_str()),
@@ -93,7 +103,9 @@ async fn next_places(view: &View, filter: &Filter, behind: &(i64, String)) -> Re
         .client()
         .query(&sql, &[&behind.0, &behind.1, &storable(value), &STRIDE])
         .await?;
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).collect()
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
+        .collect()
 }
 
 /// The row as operators see it, if the filter is about it.
@@ -142,7 +154,9 @@ async fn apply(view: &View, verb: &Verb, (place, destination): &(i64, String)) -
                  SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), 'discarded', $3, p.attempts, p.failures,
                         p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p",
             );
-            view.client().execute(&sql, &[place, destination, &storable(reason)]).await?
+            view.client()
+                .execute(&sql, &[place, destination, &storable(reason)])
+                .await?
         }
     };
     Ok(changed > 0)
@@ -187,5 +201,13 @@ async fn note(view: &View, act: &Act, chunk: &Chunk) -> Result<()> {
         "older_than_seconds": filter.older_than.map(|age| age.as_secs()),
     });
     let refused = chunk.refused.len() as u64;
-    audit(view, &act.actor, action, &detail.to_string(), chunk.touched, refused).await
+    audit(
+        view,
+        &act.actor,
+        action,
+        &detail.to_string(),
+        chunk.touched,
+        refused,
+    )
+    .await
 }

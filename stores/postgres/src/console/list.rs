@@ -23,7 +23,11 @@ pub(super) async fn list(view: &View, filter: &Filter, limit: u32, from: Option<
     let candidates = Candidates::of(filter);
     let end = highest(view).await?;
     let mut listing = Listing::default();
-    let mut stretch = if filter.event_id.is_some() { i64::MAX } else { STRETCH };
+    let mut stretch = if filter.event_id.is_some() {
+        i64::MAX
+    } else {
+        STRETCH
+    };
     while after < end && !candidates.arms.is_empty() {
         let until = after.saturating_add(stretch).min(end);
         let places = candidates.between(view, after, until).await?;
@@ -37,7 +41,11 @@ pub(super) async fn list(view: &View, filter: &Filter, limit: u32, from: Option<
             let Some(record) = record(view, place, &event_id).await? else {
                 continue;
             };
-            if !record.routes.iter().any(|route| matches(filter, view.now, &record, route)) {
+            if !record
+                .routes
+                .iter()
+                .any(|route| matches(filter, view.now, &record, route))
+            {
                 continue;
             }
             if listing.events.len() == limit {
@@ -117,7 +125,11 @@ impl Candidates {
             candidates.arm("{outbox_parked}", &common, &format!("{routed}{only}"));
         }
         if wants(Status::Published) && !needs_error {
-            candidates.arm("{outbox_sent}", &common, &format!("{routed} AND outcome = 'published'"));
+            candidates.arm(
+                "{outbox_sent}",
+                &common,
+                &format!("{routed} AND outcome = 'published'"),
+            );
         }
         candidates
     }
@@ -153,7 +165,10 @@ impl Candidates {
     fn routed(&mut self, filter: &Filter) -> String {
         let mut text = String::new();
         if let Some(destination) = &filter.destination {
-            text.push_str(&format!(" AND destination = ${}", self.parameter(destination.as_str())));
+            text.push_str(&format!(
+                " AND destination = ${}",
+                self.parameter(destination.as_str())
+            ));
         }
         if let Some(kind) = &filter.error_kind {
             text.push_str(&format!(" AND error_kind = ${}", self.parameter(kind)));
@@ -164,14 +179,21 @@ impl Candidates {
     async fn between(&self, view: &View, after: i64, until: i64) -> Result<Vec<(i64, String)>> {
         let sql = view.sql(&format!("{} ORDER BY seq LIMIT $3", self.arms.join(" UNION ")));
         // A parameter that no arm mentions has no type; it is mentioned here.
-        let unused: Vec<String> = (4..self.values.len() + 4).map(|number| format!("${number}::text")).collect();
+        let unused: Vec<String> = (4..self.values.len() + 4)
+            .map(|number| format!("${number}::text"))
+            .collect();
         let sql = match unused.is_empty() {
             true => sql,
-            false => format!("SELECT * FROM ({sql}) found WHERE concat({}) IS NOT NULL", unused.join(", ")),
+            false => format!(
+                "SELECT * FROM ({sql}) found WHERE concat({}) IS NOT NULL",
+                unused.join(", ")
+            ),
         };
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&after, &until, &STRIDE];
         values.extend(self.values.iter().map(|value| value as &(dyn ToSql + Sync)));
         let rows = view.client().query(&sql, &values).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        rows.iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
     }
 }

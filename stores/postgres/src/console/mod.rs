@@ -40,15 +40,22 @@ impl Console for PgStore {
     }
 
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
-        Box::pin(self.view("looking up an event", move |view| async move { list::show(&view, &id).await }))
+        Box::pin(self.view("looking up an event", move |view| async move {
+            list::show(&view, &id).await
+        }))
     }
 
     fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>> {
-        Box::pin(self.view("grouping failures", |view| async move { stats::groups(&view).await }))
+        Box::pin(self.view(
+            "grouping failures",
+            |view| async move { stats::groups(&view).await },
+        ))
     }
 
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>> {
-        Box::pin(self.view("changing parked events", move |view| async move { act::step(&view, &act).await }))
+        Box::pin(self.view("changing parked events", move |view| async move {
+            act::step(&view, &act).await
+        }))
     }
 
     fn pause(

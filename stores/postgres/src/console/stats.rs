@@ -23,7 +23,8 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
         ..Stats::default()
     };
     let mut oldest: Option<Micros> = row.try_get(3)?;
-    let sql = view.sql("SELECT status, count(*), min(enqueued_at) FROM {outbox_parked_status} GROUP BY status");
+    let sql =
+        view.sql("SELECT status, count(*), min(enqueued_at) FROM {outbox_parked_status} GROUP BY status");
     for row in view.client().query(&sql, &[]).await? {
         let status = status(row.try_get(0)?);
         let rows = count(row.try_get(1)?);
@@ -57,7 +58,10 @@ pub(super) async fn groups(view: &View) -> Result<Vec<Group>> {
                 error_kind: row.try_get(1)?,
                 example: row.try_get::<_, Option<String>>(2)?.unwrap_or_default(),
                 count: count(row.try_get(3)?),
-                seen: (row.try_get::<_, Micros>(4)?.into(), row.try_get::<_, Micros>(5)?.into()),
+                seen: (
+                    row.try_get::<_, Micros>(4)?.into(),
+                    row.try_get::<_, Micros>(5)?.into(),
+                ),
             })
         })
         .collect()

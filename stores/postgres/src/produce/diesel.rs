@@ -9,7 +9,11 @@ use super::{Columns, EnqueueError, EnqueueErrorKind, Outbox};
 impl Outbox {
     /// Enqueues an event on a connection that is inside `transaction(…)`; as [`Outbox::enqueue`] does. `diesel-async` has
     /// no type for a transaction, so the connection is asked whether it is in one: outside, the event is refused.
-    pub async fn enqueue_diesel(&self, connection: &mut AsyncPgConnection, event: &Event) -> Result<EventId, EnqueueError> {
+    pub async fn enqueue_diesel(
+        &self,
+        connection: &mut AsyncPgConnection,
+        event: &Event,
+    ) -> Result<EventId, EnqueueError> {
         self.insert_diesel(connection, &[event]).await?;
         Ok(event.id.clone())
     }
@@ -25,16 +29,26 @@ impl Outbox {
         Ok(events.iter().map(|event| event.id.clone()).collect())
     }
 
-    async fn insert_diesel(&self, connection: &mut AsyncPgConnection, events: &[&Event]) -> Result<(), EnqueueError> {
+    async fn insert_diesel(
+        &self,
+        connection: &mut AsyncPgConnection,
+        events: &[&Event],
+    ) -> Result<(), EnqueueError> {
         let columns = Columns::of(events)?;
         if !in_transaction(connection) {
-            return Err(EnqueueError::new(EnqueueErrorKind::NoTransaction, diesel::result::Error::NotInTransaction));
+            return Err(EnqueueError::new(
+                EnqueueErrorKind::NoTransaction,
+                diesel::result::Error::NotInTransaction,
+            ));
         }
         if events.is_empty() {
             return Ok(());
         }
         let times = |times: &[Option<crate::clock::Micros>]| -> Vec<Option<f64>> {
-            times.iter().map(|time| time.map(|time| time.0 as f64 / 1e6)).collect()
+            times
+                .iter()
+                .map(|time| time.map(|time| time.0 as f64 / 1e6))
+                .collect()
         };
         let inserted = diesel::sql_query(super::with_seconds(&self.insert))
             .bind::<Array<Text>, _>(columns.id)

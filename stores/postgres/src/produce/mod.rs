@@ -53,7 +53,13 @@ impl Outbox {
 
     /// What a refusal of the server is: by SQLSTATE and constraint, because messages are translated. The id is the one of
     /// the first event; the server's own words name the right one of a batch.
-    fn kind(&self, state: Option<&str>, constraint: Option<&str>, detail: Option<&str>, events: &[&Event]) -> EnqueueErrorKind {
+    fn kind(
+        &self,
+        state: Option<&str>,
+        constraint: Option<&str>,
+        detail: Option<&str>,
+        events: &[&Event],
+    ) -> EnqueueErrorKind {
         let unique = format!("{}_event_id_key", self.tables.prefix());
         match state {
             Some("23505") if constraint == Some(&unique) => {
@@ -62,7 +68,9 @@ impl Outbox {
                     detail.is_some_and(|detail| detail.contains(&key))
                 };
                 let event = events.iter().find(named).or(events.first());
-                event.map_or(EnqueueErrorKind::Store, |event| EnqueueErrorKind::DuplicateId(event.id.clone()))
+                event.map_or(EnqueueErrorKind::Store, |event| {
+                    EnqueueErrorKind::DuplicateId(event.id.clone())
+                })
             }
             Some(state) if error::kind_of_state(state) == StoreErrorKind::Schema => EnqueueErrorKind::Schema,
             _ => EnqueueErrorKind::Store,
@@ -144,9 +152,9 @@ impl fmt::Display for EnqueueError {
                 "an event with the id {id} is queued already; give every event an id of its own, or take this as \
                  success if it is the same event enqueued twice"
             ),
-            EnqueueErrorKind::NoTransaction => {
-                f.write_str("the connection is not in a transaction; enqueue inside the one that the event belongs to")
-            }
+            EnqueueErrorKind::NoTransaction => f.write_str(
+                "the connection is not in a transaction; enqueue inside the one that the event belongs to",
+            ),
             EnqueueErrorKind::Schema => {
                 f.write_str("the outbox table is missing or of another version; run `postrider migrate up`")
             }
@@ -200,7 +208,9 @@ impl<'a> Columns<'a> {
             Payload::Text(text) if text.contains('\0') => {
                 return Err(InvalidEvent {
                     field: "payload",
-                    reason: "has the character U+0000, which PostgreSQL does not store in text; give it as bytes".to_owned(),
+                    reason:
+                        "has the character U+0000, which PostgreSQL does not store in text; give it as bytes"
+                            .to_owned(),
                 });
             }
             Payload::Text(text) => (Some(text.as_str()), None),
@@ -215,7 +225,8 @@ impl<'a> Columns<'a> {
         self.payload.push(text);
         self.payload_bytes.push(bytes);
         self.content_type.push(event.content_type.as_deref());
-        self.headers.push((!event.headers.is_empty()).then(|| headers(event)));
+        self.headers
+            .push((!event.headers.is_empty()).then(|| headers(event)));
         self.priority.push(event.priority);
         self.available_at.push(event.available_at.map(Micros::from));
         self.created_at.push(event.created_at.map(Micros::from));
@@ -226,8 +237,14 @@ impl<'a> Columns<'a> {
 /// The same statement for drivers that have no type for times without one more dependency: seconds since 1970.
 #[cfg(any(feature = "sqlx", feature = "diesel-async"))]
 fn with_seconds(insert: &str) -> String {
-    let insert = insert.replace("SELECT * FROM unnest(", "SELECT i, t, a, d, k, p, b, c, h, n, to_timestamp(x), to_timestamp(y) FROM unnest(");
-    let insert = insert.replace("$11::timestamptz[], $12::timestamptz[])", "$11::double precision[], $12::double precision[])");
+    let insert = insert.replace(
+        "SELECT * FROM unnest(",
+        "SELECT i, t, a, d, k, p, b, c, h, n, to_timestamp(x), to_timestamp(y) FROM unnest(",
+    );
+    let insert = insert.replace(
+        "$11::timestamptz[], $12::timestamptz[])",
+        "$11::double precision[], $12::double precision[])",
+    );
     format!("{insert} e(i, t, a, d, k, p, b, c, h, n, x, y)")
 }
 

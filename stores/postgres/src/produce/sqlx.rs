@@ -29,13 +29,20 @@ impl Outbox {
         Ok(events.iter().map(|event| event.id.clone()).collect())
     }
 
-    async fn insert_sqlx(&self, tx: &mut Transaction<'_, Postgres>, events: &[&Event]) -> Result<(), EnqueueError> {
+    async fn insert_sqlx(
+        &self,
+        tx: &mut Transaction<'_, Postgres>,
+        events: &[&Event],
+    ) -> Result<(), EnqueueError> {
         let columns = Columns::of(events)?;
         if events.is_empty() {
             return Ok(());
         }
         let times = |times: &[Option<crate::clock::Micros>]| -> Vec<Option<f64>> {
-            times.iter().map(|time| time.map(|time| time.0 as f64 / 1e6)).collect()
+            times
+                .iter()
+                .map(|time| time.map(|time| time.0 as f64 / 1e6))
+                .collect()
         };
         let inserted = sqlx::query(sqlx::AssertSqlSafe(super::with_seconds(&self.insert)))
             .bind(owned(&columns.id))
@@ -44,7 +51,13 @@ impl Outbox {
             .bind(owned(&columns.aggregate_id))
             .bind(optional(&columns.key))
             .bind(optional(&columns.payload))
-            .bind(columns.payload_bytes.iter().map(|bytes| bytes.map(<[u8]>::to_vec)).collect::<Vec<_>>())
+            .bind(
+                columns
+                    .payload_bytes
+                    .iter()
+                    .map(|bytes| bytes.map(<[u8]>::to_vec))
+                    .collect::<Vec<_>>(),
+            )
             .bind(optional(&columns.content_type))
             .bind(columns.headers.clone())
             .bind(columns.priority.clone())
@@ -81,7 +94,10 @@ impl PgStore {
     pub fn from_sqlx(pool: &PgPool, options: PgOptions) -> Result<PgStore, StoreError> {
         let mut url = pool.connect_options().to_url_lossy();
         // What else is in it is for `sqlx`.
-        let mode = url.query_pairs().find(|(name, _)| name == "sslmode").map(|(_, mode)| mode.into_owned());
+        let mode = url
+            .query_pairs()
+            .find(|(name, _)| name == "sslmode")
+            .map(|(_, mode)| mode.into_owned());
         url.set_query(mode.map(|mode| format!("sslmode={mode}")).as_deref());
         PgStore::lazy(url.as_str(), options)
     }

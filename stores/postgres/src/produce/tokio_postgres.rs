@@ -34,13 +34,21 @@ impl Outbox {
     }
 
     /// Enqueues events in order, all of them or none, in one round trip.
-    pub async fn enqueue_all(&self, tx: &Transaction<'_>, events: &[Event]) -> Result<Vec<EventId>, EnqueueError> {
+    pub async fn enqueue_all(
+        &self,
+        tx: &Transaction<'_>,
+        events: &[Event],
+    ) -> Result<Vec<EventId>, EnqueueError> {
         let events: Vec<&Event> = events.iter().collect();
         self.insert(tx, &events).await?;
         Ok(events.iter().map(|event| event.id.clone()).collect())
     }
 
-    pub(crate) async fn insert(&self, tx: &impl GenericClient, events: &[&Event]) -> Result<(), EnqueueError> {
+    pub(crate) async fn insert(
+        &self,
+        tx: &impl GenericClient,
+        events: &[&Event],
+    ) -> Result<(), EnqueueError> {
         let columns = Columns::of(events)?;
         if events.is_empty() {
             return Ok(());
