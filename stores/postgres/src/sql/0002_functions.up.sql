@@ -103,7 +103,10 @@ DECLARE
     part text;
     removed integer := 0;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock({namespace}, -2) THEN
+    -- Without a term it is called by one who needs a partition now, and so waits for whoever is making it.
+    IF keep IS NULL THEN
+        PERFORM pg_advisory_xact_lock({namespace}, -2);
+    ELSIF NOT pg_try_advisory_xact_lock({namespace}, -2) THEN
         RETURN 0;
     END IF;
     PERFORM set_config('lock_timeout', '1s', true);
