@@ -17,6 +17,8 @@ mod demo;
 mod failure;
 mod logging;
 mod output;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 mod signal;

@@ -61,6 +61,10 @@ pub fn single<'a>(config: &'a Config, name: Option<&str>) -> Result<(&'a str, &'
 /// Opens the database of an outbox, whatever its tables are.
 pub fn open(name: &str, outbox: &Outbox, missing: Missing) -> Result<Opened, Failure> {
     match &outbox.place {
+        #[cfg(feature = "postgres")]
+        Place::Other { scheme, url } if crate::postgres::is_one(scheme) => {
+            crate::postgres::open(name, outbox, url)
+        }
         Place::Other { scheme, .. } => Err(unavailable("outbox", name, scheme)),
         #[cfg(feature = "sqlite")]
         Place::Sqlite(path) => crate::sqlite::open(name, outbox, path, missing),
@@ -90,6 +94,8 @@ pub async fn ready(name: &str, outbox: &Outbox) -> Result<Opened, Failure> {
 pub fn check(config: &Config) -> Result<(), Failure> {
     for (name, outbox) in &config.outboxes {
         match &outbox.place {
+            #[cfg(feature = "postgres")]
+            Place::Other { scheme, .. } if crate::postgres::is_one(scheme) => {}
             Place::Other { scheme, .. } => return Err(unavailable("outbox", name, scheme)),
             Place::Sqlite(_) if !cfg!(feature = "sqlite") => {
                 return Err(unavailable("outbox", name, "sqlite"));
@@ -203,7 +209,7 @@ fn unavailable(what: &str, name: &str, scheme: &str) -> Failure {
         )),
         None => {
             let known = match what {
-                "outbox" => "sqlite:PATH",
+                "outbox" => "sqlite:PATH and postgres://USER@HOST/DATABASE",
                 _ => "amqp://…, amqps://…, file:PATH, stdout: or memory:",
             };
             Failure::input(format!(

@@ -114,7 +114,7 @@ fn what_is_shown_can_be_read_again() {
 #[test]
 fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
     let place = Place::empty();
-    let config = ORDERS_ONLY.replace("sqlite:postrider.db", "postgres://relay:c4n4ry@db/orders");
+    let config = ORDERS_ONLY.replace("sqlite:postrider.db", "mysql://relay:c4n4ry@db/orders");
     place.write("postrider.toml", &config);
     for command in [
         &["config", "check"][..],
@@ -125,8 +125,8 @@ fn a_backend_that_this_build_lacks_is_named_with_its_feature() {
         place
             .run(command)
             .expect(2)
-            .complains("postgres, which is not available in this build")
-            .complains("cargo feature `postgres`");
+            .complains("mysql, which is not available in this build")
+            .complains("cargo feature `mysql`");
     }
     place.write(
         "postrider.toml",
