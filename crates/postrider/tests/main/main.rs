@@ -106,12 +106,12 @@ async fn a_path_that_leads_out_parks_its_event_and_no_other() {
         .build()
         .unwrap();
     let report = relay.drain().await;
-    assert_eq!((report.published, report.dead), (1, 0));
+    assert_eq!((report.published, report.dead), (1, 1));
     assert!(!directory.path().parent().unwrap().join("ORDER.jsonl").exists());
     let groups = store.groups().await.unwrap();
     let refused = groups
         .iter()
-        .find(|group| group.error_kind == ErrorKind::AddressRefused.as_str());
+        .find(|group| group.error_kind == ErrorKind::NotEncodable.as_str());
     assert!(refused.is_some_and(|group| group.count == 1), "{groups:?}");
 }
 
