@@ -156,8 +156,11 @@ impl Engine {
             turn += 1;
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
-                Some(line) if !self.may_send(line) => shut.push(line),
-                Some(line) if self.is_suspect(destination, line) != suspects => shut.push(line),
+                // Passed over, and behind it in its lane others may stand: the lane is not empty.
+                Some(line) if !self.may_send(line) || self.is_suspect(destination, line) != suspects => {
+                    empty = 0;
+                    shut.push(line);
+                }
                 Some(line) => {
                     empty = 0;
                     let careful = self
