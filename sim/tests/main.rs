@@ -55,6 +55,10 @@ fn every_plant_has_a_name_of_its_own() {
 #[test]
 fn seeds_that_once_failed_pass() {
     for seed in [304, 1_621, 4_982, 6_607] {
-        assert_eq!(run(seed, None, false).violations, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(
+            run(seed, None, false).violations,
+            Vec::<String>::new(),
+            "seed {seed}"
+        );
     }
 }
