@@ -5,6 +5,7 @@
 //! - [`faulty`]: scripted faults for any sink and any store.
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
+//! - [`servers`] and [`proxy`]: real servers, and a network between them and us that fails on request.
 //! - [`memory`]: the model behind a lock and a clock, as a store.
 
 #[macro_use]
@@ -16,6 +17,8 @@ pub mod ledger;
 pub mod memory;
 pub mod model;
 pub mod process;
+pub mod proxy;
+pub mod servers;
 pub mod sink;
 pub mod store;
 

@@ -18,12 +18,39 @@ struct Tool {
 }
 
 /// Servers of further backends are added here when those backends are.
-const TOOLS: &[Tool] = &[Tool {
-    what: "a C compiler",
-    why: "SQLite is compiled from source and linked in",
-    programs: &["cc", "gcc", "clang"],
-    package: "gcc",
-}];
+const TOOLS: &[Tool] = &[
+    Tool {
+        what: "a C compiler",
+        why: "SQLite is compiled from source and linked in",
+        programs: &["cc", "gcc", "clang"],
+        package: "gcc",
+    },
+    Tool {
+        what: "RabbitMQ",
+        why: "its sink and source are tested on a private server",
+        programs: &["rabbitmq-server"],
+        package: "rabbitmq-server",
+    },
+    Tool {
+        what: "PostgreSQL",
+        why: "the tests of its store start a private server",
+        programs: &[
+            "/usr/lib/postgresql/18/bin/initdb",
+            "/usr/lib/postgresql/17/bin/initdb",
+            "/usr/lib/postgresql/16/bin/initdb",
+            "/usr/lib/postgresql/15/bin/initdb",
+            "/usr/lib/postgresql/14/bin/initdb",
+            "initdb",
+        ],
+        package: "postgresql-15",
+    },
+];
+
+/// Debian starts a server of its own when the package is installed; this tells it not to.
+const CLUSTER: (&str, &str) = (
+    "/etc/postgresql-common/createcluster.conf",
+    "create_main_cluster = false\n",
+);
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<()> {
@@ -35,6 +62,10 @@ pub(crate) fn ensure() -> Result<()> {
     let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     if can_install() {
         println!("tools: installing {}", packages.join(", "));
+        if packages.contains(&"postgresql-15") && !Path::new(CLUSTER.0).exists() {
+            std::fs::create_dir_all("/etc/postgresql-common")?;
+            std::fs::write(CLUSTER.0, CLUSTER.1)?;
+        }
         apt(&["update", "--quiet"])?;
         let mut install = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
         install.extend(&packages);
@@ -57,7 +88,7 @@ impl Tool {
     }
 }
 
-/// Whether a program is in one of the directories of PATH.
+/// Whether a program is in one of the directories of PATH, or where its full name says.
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 pub fn configured(log: &Log) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&log.level)
         .map_err(|error| Failure::input("the log level cannot be used").because(&error))?;
+    let filter = without_payloads(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -26,10 +27,18 @@ pub fn configured(log: &Log) -> Result<(), Failure> {
 
 /// The log of a short command: only what went wrong.
 pub fn quiet() {
-    let filter = EnvFilter::new("warn");
+    let filter = without_payloads(EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(false)
         .init();
+}
+
+/// The client of RabbitMQ logs messages that come back, body and all. No payload belongs into a log.
+fn without_payloads(filter: EnvFilter) -> EnvFilter {
+    match "lapin::returned_messages=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    }
 }

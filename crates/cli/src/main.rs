@@ -17,6 +17,10 @@ mod demo;
 mod failure;
 mod logging;
 mod output;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
 mod signal;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -62,6 +62,10 @@ pub fn single<'a>(config: &'a Config, name: Option<&str>) -> Result<(&'a str, &'
 pub fn open(name: &str, outbox: &Outbox, missing: Missing) -> Result<Opened, Failure> {
     match &outbox.place {
         Place::Other { scheme, .. } => Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme)),
+        #[cfg(feature = "postgres")]
+        Place::Postgres(place) => crate::postgres::open(name, outbox, place),
+        #[cfg(not(feature = "postgres"))]
+        Place::Postgres(_) => Err(left_out("outbox", name, "postgres")),
         #[cfg(feature = "sqlite")]
         Place::Sqlite(path) => crate::sqlite::open(name, outbox, path, missing),
         #[cfg(not(feature = "sqlite"))]
@@ -93,6 +97,10 @@ pub fn check(config: &Config) -> Result<(), Failure> {
             Place::Other { scheme, .. } => {
                 return Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme));
             }
+            #[cfg(not(feature = "postgres"))]
+            Place::Postgres(_) => return Err(left_out("outbox", name, "postgres")),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => {}
             #[cfg(not(feature = "sqlite"))]
             Place::Sqlite(_) => return Err(left_out("outbox", name, "sqlite")),
             #[cfg(feature = "sqlite")]
@@ -108,6 +116,10 @@ pub fn check(config: &Config) -> Result<(), Failure> {
             Kind::File { .. } | Kind::Stdout => return Err(left_out("broker", name, "file")),
             #[cfg(feature = "file")]
             Kind::File { .. } | Kind::Stdout => {}
+            #[cfg(not(feature = "rabbitmq"))]
+            Kind::RabbitMq(_) => return Err(left_out("broker", name, "rabbitmq")),
+            #[cfg(feature = "rabbitmq")]
+            Kind::RabbitMq(_) => {}
             Kind::Memory => {}
         }
     }
@@ -135,6 +147,13 @@ fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
     };
     match &broker.kind {
         Kind::Other { scheme, .. } => Err(refuse(broker.unsupported.as_deref(), "broker", name, scheme)),
+        #[cfg(feature = "rabbitmq")]
+        Kind::RabbitMq(rabbit) => match crate::rabbitmq::open(name, broker, rabbit) {
+            Ok(sink) => Ok(Arc::new(sink)),
+            Err(error) => Err(Failure::input(format!("the broker {name:?} cannot be used")).because(&error)),
+        },
+        #[cfg(not(feature = "rabbitmq"))]
+        Kind::RabbitMq(_) => Err(left_out("broker", name, "rabbitmq")),
         Kind::Memory => Ok(Arc::new(MemoryBroker::new())),
         #[cfg(feature = "file")]
         Kind::File { path, sync } => {
@@ -161,6 +180,10 @@ pub fn address_fields(kind: &Kind) -> Option<&'static [AddressField]> {
         #[cfg(not(feature = "file"))]
         Kind::File { .. } => None,
         Kind::Stdout => Some(&[]),
+        #[cfg(feature = "rabbitmq")]
+        Kind::RabbitMq(_) => Some(postrider_rabbitmq::RabbitSink::ADDRESS),
+        #[cfg(not(feature = "rabbitmq"))]
+        Kind::RabbitMq(_) => None,
         // It takes any address, so that the routes of production can be tried on it.
         Kind::Memory | Kind::Other { .. } => None,
     }
@@ -169,11 +192,9 @@ pub fn address_fields(kind: &Kind) -> Option<&'static [AddressField]> {
 /// What people call the backend of a scheme.
 fn backend(scheme: &str) -> Option<&'static str> {
     Some(match scheme {
-        "postgres" | "postgresql" => "PostgreSQL",
         "mysql" => "MySQL",
         "mariadb" => "MariaDB",
         "mongodb" | "mongodb+srv" => "MongoDB",
-        "amqp" | "amqps" => "RabbitMQ",
         "kafka" => "Kafka",
         "nats" | "tls" => "NATS",
         "redis" | "rediss" => "Redis",
@@ -187,8 +208,8 @@ fn backend(scheme: &str) -> Option<&'static str> {
 /// A url that no backend of this program takes.
 pub fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
     let known = match what {
-        "outbox" => "sqlite:PATH",
-        _ => "file:PATH, stdout: and memory:",
+        "outbox" => "sqlite:PATH and postgres://USER@HOST/DATABASE",
+        _ => "amqp://HOST, amqps://HOST, file:PATH, stdout: and memory:",
     };
     let text = match backend(scheme) {
         Some(backend) => format!("the {what} {name:?}: {backend} is not supported by this build yet"),
@@ -206,7 +227,12 @@ fn refuse(error: Option<&ConfigError>, what: &str, name: &str, scheme: &str) -> 
 }
 
 /// A backend that was left out of this build.
-#[cfg(not(all(feature = "sqlite", feature = "file")))]
+#[cfg(not(all(
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "file",
+    feature = "rabbitmq"
+)))]
 fn left_out(what: &str, name: &str, feature: &str) -> Failure {
     Failure::input(format!(
         "the {what} {name:?} needs {feature}, which is not available in this build"

@@ -74,9 +74,11 @@
 //! | feature | module | on by default |
 //! |---|---|---|
 //! | `sqlite` | `sqlite`: the outbox in a SQLite file, produced with `rusqlite` | yes |
-//! | `sqlx` | the same, produced with `sqlx` | no |
+//! | `postgres` | `postgres`: the outbox in PostgreSQL, produced with `tokio-postgres` | no |
+//! | `sqlx`, `diesel-async` | the same, produced with these | no |
 //! | `file` | `file`: JSON lines in files and on standard output | yes |
 //! | `memory` | `memory`: a broker in memory that tests look into | yes |
+//! | `rabbitmq` | `rabbitmq`: RabbitMQ, publishing and consuming | no |
 //!
 //! # In a service's own tests
 //!
@@ -94,5 +96,9 @@ pub use tokio_util::sync::CancellationToken;
 pub use postrider_file as file;
 #[cfg(feature = "memory")]
 pub use postrider_memory as memory;
+#[cfg(feature = "postgres")]
+pub use postrider_postgres as postgres;
+#[cfg(feature = "rabbitmq")]
+pub use postrider_rabbitmq as rabbitmq;
 #[cfg(feature = "sqlite")]
 pub use postrider_sqlite as sqlite;

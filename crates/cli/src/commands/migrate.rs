@@ -135,7 +135,7 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
 fn exists(outbox: &Outbox) -> bool {
     match &outbox.place {
         Place::Sqlite(path) => path.exists(),
-        Place::Other { .. } => true,
+        Place::Postgres(_) | Place::Other { .. } => true,
     }
 }
 

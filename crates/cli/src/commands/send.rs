@@ -22,7 +22,7 @@ pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done,
         false => vec![one(args)?],
     };
     wire::ready(name, outbox).await?;
-    commit(name, outbox, &events)?;
+    commit(name, outbox, &events).await?;
     let ids: Vec<&str> = events.iter().map(|event| event.id.as_str()).collect();
     let text = match ids.as_slice() {
         [id] => format!("committed {id} to {name}"),
@@ -35,10 +35,12 @@ pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done,
     Ok(Done::Fine)
 }
 
-fn commit(name: &str, outbox: &Outbox, events: &[Event]) -> Result<(), Failure> {
+async fn commit(name: &str, outbox: &Outbox, events: &[Event]) -> Result<(), Failure> {
     match &outbox.place {
         #[cfg(feature = "sqlite")]
         crate::config::Place::Sqlite(path) => crate::sqlite::commit(name, outbox, path, events),
+        #[cfg(feature = "postgres")]
+        crate::config::Place::Postgres(place) => crate::postgres::commit(name, outbox, place, events).await,
         // `wire::ready` refused every store that this build does not have.
         _ => Err(Failure::input(format!(
             "events cannot be sent to outbox {name:?} from here: {} events",

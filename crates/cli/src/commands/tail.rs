@@ -61,7 +61,7 @@ fn open(name: &str, outbox: &Outbox) -> Result<History, Failure> {
     match &outbox.place {
         Place::Sqlite(path) => History::open(name, outbox, path),
         // `wire::ready` refused every store that this build does not have.
-        Place::Other { .. } => Err(Failure::input(format!(
+        Place::Postgres(_) | Place::Other { .. } => Err(Failure::input(format!(
             "the history of outbox {name:?} cannot be read from here"
         ))),
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{ConfigError, Problem};
+use super::rabbitmq::{Rabbit, RabbitTable};
 use super::scalar::{Hidden, Switch};
 use super::secret::secret;
 use super::url::{file_path, scheme};
@@ -22,6 +23,7 @@ pub struct BrokerTable {
     password: Option<Spanned<Hidden>>,
     password_file: Option<Spanned<PathBuf>>,
     sync: Option<Spanned<Switch>>,
+    rabbitmq: Option<Spanned<RabbitTable>>,
 }
 
 /// One broker.
@@ -45,6 +47,8 @@ pub enum Kind {
     File { path: PathBuf, sync: bool },
     /// JSON lines on standard output.
     Stdout,
+    /// RabbitMQ.
+    RabbitMq(Box<Rabbit>),
     /// Messages in this process, for trying things out.
     Memory,
     /// A broker of a kind that this build has no sink for.
@@ -59,6 +63,7 @@ impl Kind {
             Kind::File { path, .. } => format!("file:{}", path.display()),
             Kind::Stdout => "stdout:".to_owned(),
             Kind::Memory => "memory:".to_owned(),
+            Kind::RabbitMq(rabbit) => redact_url(rabbit.url.expose()),
             Kind::Other { url, .. } => redact_url(url.expose()),
         }
     }
@@ -77,7 +82,16 @@ impl BrokerTable {
         let url = secret("url", self.url, self.url_file)?
             .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;
         let sync = self.sync.as_ref().is_none_or(|sync| sync.get_ref().0);
-        let kind = kind(url.get_ref(), sync).map_err(|problem| problem.at(url.span()))?;
+        let mut kind = kind(url.get_ref(), sync).map_err(|problem| problem.at(url.span()))?;
+        match (&kind, self.rabbitmq) {
+            (Kind::Other { scheme, url }, given) if matches!(scheme.as_str(), "amqp" | "amqps") => {
+                kind = Kind::RabbitMq(Box::new(RabbitTable::resolve(given, url)?));
+            }
+            (_, Some(given)) => {
+                return Err(Problem::new("`rabbitmq` has the settings of RabbitMQ").at(given.span()));
+            }
+            (_, None) => {}
+        }
         if let (Some(given), false) = (&self.sync, matches!(kind, Kind::File { .. })) {
             return Err(Problem::new("`sync` is a setting of file brokers").at(given.span()));
         }
@@ -87,7 +101,7 @@ impl BrokerTable {
             .map(Spanned::span)
             .or(self.password.as_ref().map(Spanned::span));
         let login = login.or(self.password_file.as_ref().map(Spanned::span));
-        if let (Some(span), false) = (login, matches!(kind, Kind::Other { .. })) {
+        if let (Some(span), false) = (login, matches!(kind, Kind::Other { .. } | Kind::RabbitMq(_))) {
             return Err(Problem::new("this kind of broker has no login").at(span));
         }
         Ok(Broker {

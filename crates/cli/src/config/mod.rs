@@ -14,6 +14,8 @@ mod load;
 mod mask;
 mod nearest;
 mod outbox;
+mod postgres;
+mod rabbitmq;
 mod relay;
 mod route;
 mod scalar;
@@ -38,6 +40,10 @@ pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
 pub use outbox::{Outbox, Place};
+pub use postgres::Postgres;
+pub use rabbitmq::Rabbit;
+#[cfg(any(test, feature = "rabbitmq"))]
+pub use rabbitmq::{Declare, Preset};
 pub use relay::Relay;
 pub use secret::open_to_others;
 
@@ -125,10 +131,17 @@ impl Document {
 fn apart(name: &Spanned<String>, outbox: &Outbox, others: &BTreeMap<String, Outbox>) -> Result<(), Problem> {
     let place = |outbox: &Outbox| match &outbox.place {
         Place::Sqlite(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+        Place::Postgres(postgres) => PathBuf::from(postgres.url.expose()),
         Place::Other { url, .. } => PathBuf::from(url.expose()),
     };
+    let schema = |outbox: &Outbox| match &outbox.place {
+        Place::Postgres(postgres) => postgres.schema.clone(),
+        _ => None,
+    };
     let same = others.iter().find(|(_, other)| {
-        place(other) == place(outbox) && other.prefix.eq_ignore_ascii_case(&outbox.prefix)
+        place(other) == place(outbox)
+            && schema(other) == schema(outbox)
+            && other.prefix.eq_ignore_ascii_case(&outbox.prefix)
     });
     match same {
         Some((other, _)) => Err(Problem::new(format!(

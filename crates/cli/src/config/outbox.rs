@@ -11,6 +11,7 @@ use toml::Spanned;
 use super::cleanup::Cleanup;
 use super::duration::{Keep, Span};
 use super::error::{ConfigError, Problem};
+use super::postgres::{Postgres, PostgresTable, is_postgres};
 use super::scalar::Hidden;
 use super::secret::secret;
 use super::url::{file_path, scheme};
@@ -37,6 +38,7 @@ pub struct OutboxTable {
     history: Option<Keep>,
     dedup: Option<Keep>,
     busy_timeout: Option<Span>,
+    postgres: Option<Spanned<PostgresTable>>,
 }
 
 /// One outbox.
@@ -65,6 +67,8 @@ pub struct Outbox {
 pub enum Place {
     /// A file, relative to the working directory.
     Sqlite(PathBuf),
+    /// A PostgreSQL database.
+    Postgres(Box<Postgres>),
     /// A database of a kind that this build has no store for.
     Other { scheme: String, url: Secret },
 }
@@ -75,6 +79,7 @@ impl Place {
         match self {
             Place::Sqlite(path) if path.is_absolute() => format!("sqlite://{}", path.display()),
             Place::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Place::Postgres(postgres) => redact_url(postgres.url.expose()),
             Place::Other { url, .. } => redact_url(url.expose()),
         }
     }
@@ -87,12 +92,27 @@ impl OutboxTable {
             .into_iter()
             .flatten()
             .map(|file| file.get_ref().clone())
+            .chain(
+                self.postgres
+                    .as_ref()
+                    .and_then(|table| table.get_ref().secret_files()),
+            )
     }
 
     pub fn resolve(self, name: &Spanned<String>, cleanup: &Cleanup) -> Result<Outbox, Problem> {
         let url = secret("url", self.url, self.url_file)?
             .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;
-        let place = place(url.get_ref()).map_err(|problem| problem.at(url.span()))?;
+        let mut place = place(url.get_ref()).map_err(|problem| problem.at(url.span()))?;
+        match (&place, self.postgres) {
+            (Place::Other { scheme, url }, given) if is_postgres(scheme) => {
+                let table = given.map(Spanned::into_inner).unwrap_or_default();
+                place = Place::Postgres(Box::new(table.resolve(url)?));
+            }
+            (_, Some(given)) => {
+                return Err(Problem::new("`postgres` has the settings of PostgreSQL").at(given.span()));
+            }
+            (_, None) => {}
+        }
         let login = self
             .user
             .as_ref()

@@ -1,10 +1,10 @@
 //! The configuration as it is in force: every default filled in, every name derived, every secret left out.
 
-use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router};
+use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router, redact_url};
 use serde_json::{Map, Value, json};
 
 use super::duration::{show, show_keep};
-use super::{Broker, Config, Kind, Outbox, Relay};
+use super::{Broker, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
 const REDACTED: &str = "[redacted]";
@@ -49,7 +49,40 @@ fn outbox(it: &Outbox) -> Value {
         "dedup": show_keep(it.dedup),
         "busy_timeout": show(it.busy_timeout),
     });
+    if let Place::Postgres(place) = &it.place {
+        value["postgres"] = postgres(place);
+    }
     login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+/// Only what is set: the defaults are the store's.
+fn postgres(it: &Postgres) -> Value {
+    let mut value = json!({});
+    let mut set = |key: &str, shown: Option<Value>| {
+        if let Some(shown) = shown {
+            value[key] = shown;
+        }
+    };
+    set("schema", it.schema.clone().map(Value::from));
+    set("shards", it.shards.map(Value::from));
+    set("strict_keys", it.strict_keys.map(Value::from));
+    let listen_url = it.listen_url.as_ref();
+    set(
+        "listen_url",
+        listen_url.map(|url| redact_url(url.expose()).into()),
+    );
+    set("poll_only", it.poll_only.map(Value::from));
+    let file = it.ca_file.as_ref();
+    set("ca_file", file.map(|file| file.display().to_string().into()));
+    set(
+        "connect_timeout",
+        it.connect_timeout.map(|limit| show(limit).into()),
+    );
+    set(
+        "statement_timeout",
+        it.statement_timeout.map(|limit| show(limit).into()),
+    );
     value
 }
 
@@ -58,7 +91,34 @@ fn broker(it: &Broker) -> Value {
     if let Kind::File { sync, .. } = it.kind {
         value["sync"] = sync.into();
     }
+    if let Kind::RabbitMq(rabbit) = &it.kind {
+        value["rabbitmq"] = rabbitmq(rabbit);
+    }
     login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+/// Only what is set: the defaults are the sink's.
+fn rabbitmq(it: &Rabbit) -> Value {
+    let mut value = json!({ "declare": it.declare.is_some() });
+    let mut set = |key: &str, shown: Option<Value>| {
+        if let Some(shown) = shown {
+            value[key] = shown;
+        }
+    };
+    set("channels", it.channels.map(Value::from));
+    set("prefetch", it.prefetch.map(Value::from));
+    set("max_message_bytes", it.max_message_bytes.map(Value::from));
+    set(
+        "confirm_timeout",
+        it.confirm_timeout.map(|limit| show(limit).into()),
+    );
+    set(
+        "connect_timeout",
+        it.connect_timeout.map(|limit| show(limit).into()),
+    );
+    let file = it.ca_file.as_ref();
+    set("ca_file", file.map(|file| file.display().to_string().into()));
     value
 }
 

@@ -61,8 +61,27 @@ fn the_reference_sets_every_key_of_outboxes_and_brokers() {
     assert_eq!(orders.dedup, Some(secs(2 * 86_400)));
     assert_eq!(orders.busy_timeout, secs(3));
     let billing = &config.outboxes["billing"];
-    assert!(matches!(&billing.place, Place::Other { scheme, url }
-        if scheme == "postgres" && url.expose().ends_with("@db.internal/billing")));
+    let Place::Postgres(postgres) = &billing.place else {
+        panic!("{:?}", billing.place);
+    };
+    assert!(postgres.url.expose().ends_with("@db.internal/billing"));
+    assert_eq!(postgres.schema.as_deref(), Some("shop"));
+    assert_eq!((postgres.shards, postgres.strict_keys), (Some(64), Some(true)));
+    assert!(
+        postgres
+            .listen_url
+            .as_ref()
+            .is_some_and(|url| url.expose().ends_with(":5432/billing"))
+    );
+    assert_eq!(postgres.poll_only, Some(false));
+    assert!(
+        postgres
+            .ca_file
+            .as_ref()
+            .is_some_and(|file| file.ends_with("ca.pem"))
+    );
+    assert_eq!(postgres.connect_timeout, Some(secs(5)));
+    assert_eq!(postgres.statement_timeout, Some(secs(3)));
     assert_eq!(billing.user.as_deref(), Some("relay"));
     assert_eq!(
         billing.password.as_ref().map(|secret| secret.expose()),
@@ -80,6 +99,30 @@ fn the_reference_sets_every_key_of_outboxes_and_brokers() {
     );
     let rabbit = &config.brokers["rabbit"];
     assert_eq!(rabbit.kind.show(), "amqps://mq.internal/");
+    let Kind::RabbitMq(settings) = &rabbit.kind else {
+        panic!("a RabbitMQ")
+    };
+    assert_eq!((settings.channels, settings.prefetch), (Some(4), Some(64)));
+    assert_eq!(settings.max_message_bytes, Some(64 << 20));
+    assert_eq!(
+        (settings.confirm_timeout, settings.connect_timeout),
+        (Some(secs(10)), Some(secs(3)))
+    );
+    assert_eq!(
+        settings.ca_file.as_deref(),
+        Some(std::path::Path::new("/etc/postrider/ca.pem"))
+    );
+    let declare = settings.declare.as_ref().expect("declared");
+    assert_eq!(declare.preset, Some(Preset::Notifications));
+    assert_eq!(declare.exchanges[0].kind, "direct");
+    let queue = &declare.queues[0];
+    assert_eq!(queue.dead_letter_exchange.as_deref(), Some("orders.dead"));
+    assert_eq!(queue.dead_letter_routing_key.as_deref(), Some("dead"));
+    assert_eq!(
+        (queue.single_active_consumer, queue.delivery_limit),
+        (true, Some(5))
+    );
+    assert_eq!(declare.bindings[0].routing_key, "order");
     assert_eq!(rabbit.user.as_deref(), Some("postrider"));
     assert_eq!(
         rabbit.password.as_ref().map(|secret| secret.expose()),

@@ -1,0 +1,135 @@
+//! What can be set.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::Secret;
+
+use crate::Topology;
+
+/// Publish calls at a time. A call waits for the disk of the broker; several hide that wait, more than a few only add
+/// work for the broker.
+const CHANNELS: usize = 8;
+/// The default limit of RabbitMQ 4. Version 3 takes 128 MiB, but slows down long before that.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Shorter than the relay's own limit for a publish call, so that the reason given is the better one of the two.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
+/// A broker that is alive answers a login within milliseconds, also far away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A dead peer is noticed after twice this time.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Deliveries at a time that wait for a verdict.
+const PREFETCH: u16 = 256;
+
+/// How a [`crate::RabbitSink`] or [`crate::RabbitSource`] connects and works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RabbitOptions {
+    /// `amqp://user:password@host:port/vhost`, or `amqps://` with TLS. Without a virtual host, or with an empty one, it
+    /// is `/`. Without a user it is `guest`, which RabbitMQ lets in from its own machine only.
+    pub url: Secret,
+    /// In place of the user of the url.
+    pub user: Option<String>,
+    /// In place of the password of the url.
+    pub password: Option<Secret>,
+    /// What the connection is called in RabbitMQ's own lists.
+    pub name: String,
+    /// Publish calls at a time, each on a channel of its own.
+    pub channels: usize,
+    /// The largest message that is handed over. RabbitMQ closes the channel under everything in flight when a message
+    /// is larger than its own limit, so this must not be above `max_message_size` of the server.
+    pub max_message_bytes: usize,
+    /// How long the broker may take to confirm a batch before it counts as unavailable.
+    pub confirm_timeout: Duration,
+    /// How long the broker may take to accept a connection and a login.
+    pub connect_timeout: Duration,
+    /// Asked of the broker in whole seconds; it may choose a shorter time.
+    pub heartbeat: Duration,
+    /// PEM file with the authorities that the broker's certificate may come from, in place of those of the machine.
+    pub ca_file: Option<PathBuf>,
+    /// What is declared at every connect; none: everything is there already, and is somebody else's to keep.
+    pub declare: Option<Topology>,
+    /// Deliveries that a source holds at a time without a verdict.
+    pub prefetch: u16,
+}
+
+impl RabbitOptions {
+    /// The defaults, for a url.
+    pub fn new(url: impl Into<Secret>) -> Self {
+        Self {
+            url: url.into(),
+            user: None,
+            password: None,
+            name: "postrider".to_owned(),
+            channels: CHANNELS,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            confirm_timeout: CONFIRM_TIMEOUT,
+            connect_timeout: CONNECT_TIMEOUT,
+            heartbeat: HEARTBEAT,
+            ca_file: None,
+            declare: None,
+            prefetch: PREFETCH,
+        }
+    }
+
+    /// Sets [`RabbitOptions::user`] and [`RabbitOptions::password`].
+    pub fn login(mut self, user: Option<String>, password: Option<Secret>) -> Self {
+        self.user = user;
+        self.password = password;
+        self
+    }
+
+    /// Sets [`RabbitOptions::name`].
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets [`RabbitOptions::channels`]; at least one.
+    pub fn channels(mut self, channels: usize) -> Self {
+        self.channels = channels.max(1);
+        self
+    }
+
+    /// Sets [`RabbitOptions::max_message_bytes`].
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
+        self
+    }
+
+    /// Sets [`RabbitOptions::confirm_timeout`].
+    pub fn confirm_timeout(mut self, limit: Duration) -> Self {
+        self.confirm_timeout = limit;
+        self
+    }
+
+    /// Sets [`RabbitOptions::connect_timeout`].
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets [`RabbitOptions::heartbeat`].
+    pub fn heartbeat(mut self, interval: Duration) -> Self {
+        self.heartbeat = interval;
+        self
+    }
+
+    /// Sets [`RabbitOptions::ca_file`].
+    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(file.into());
+        self
+    }
+
+    /// Sets [`RabbitOptions::declare`].
+    pub fn declare(mut self, topology: Topology) -> Self {
+        self.declare = Some(topology);
+        self
+    }
+
+    /// Sets [`RabbitOptions::prefetch`]; at least one.
+    pub fn prefetch(mut self, deliveries: u16) -> Self {
+        self.prefetch = deliveries.max(1);
+        self
+    }
+}

@@ -1,0 +1,234 @@
+//! Keeps one connection up, for as long as somebody wants it.
+//!
+//! The client's own recovery stays off: it renumbers confirms behind the back of those who wait for them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use postrider_core::{ErrorKind, Failure};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Topology;
+use crate::connect::{Dialer, Live};
+
+/// The first wait after a failed connect; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait, well below the 5 s in which publishing must resume.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// The longest wait after a refused login: brokers count those, and some lock the account.
+const LONGEST_WAIT_REFUSED: Duration = Duration::from_secs(4);
+/// A connection that lasted less counts as a failed attempt from the second time on, or a broker that accepts and drops
+/// is dialled in a loop.
+const STABLE: Duration = Duration::from_secs(1);
+/// How often a connection is looked at when nothing is heard of it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A connection that is made anew whenever it is lost.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    _ends: Arc<DropGuard>,
+}
+
+struct Shared {
+    dialer: Dialer,
+    declare: Option<Topology>,
+    state: watch::Sender<State>,
+    started: AtomicBool,
+    /// Rung by those who found the connection dead.
+    look: Notify,
+    ended: CancellationToken,
+}
+
+#[derive(Clone)]
+enum State {
+    /// An attempt is under way, and the one before it did not fail.
+    Connecting,
+    Up(Arc<Live>),
+    /// The last attempt failed; the next one comes by itself.
+    Down(Failure),
+}
+
+impl Link {
+    pub(crate) fn new(dialer: Dialer, declare: Option<Topology>) -> Link {
+        let ended = CancellationToken::new();
+        let shared = Shared {
+            dialer,
+            declare,
+            state: watch::Sender::new(State::Connecting),
+            started: AtomicBool::new(false),
+            look: Notify::new(),
+            ended: ended.clone(),
+        };
+        Link {
+            shared: Arc::new(shared),
+            _ends: Arc::new(ended.drop_guard()),
+        }
+    }
+
+    /// The connection. Waits for an attempt under way, and no longer: while the broker is away, the answer is at once
+    /// why the last attempt failed.
+    pub(crate) async fn live(&self) -> Result<Arc<Live>, Failure> {
+        let shared = &self.shared;
+        if shared.ended.is_cancelled() {
+            return Err(closed());
+        }
+        if !shared.started.swap(true, Ordering::AcqRel) {
+            tokio::spawn(supervise(Arc::clone(shared)));
+        }
+        let mut state = shared.state.subscribe();
+        loop {
+            match &*state.borrow_and_update() {
+                State::Up(live) if live.is_up() => return Ok(Arc::clone(live)),
+                State::Up(_) => shared.look.notify_one(),
+                State::Down(failure) => return Err(failure.clone()),
+                State::Connecting => {}
+            }
+            tokio::select! {
+                changed = state.changed() => changed.map_err(|_| closed())?,
+                () = shared.ended.cancelled() => return Err(closed()),
+            }
+        }
+    }
+
+    /// Cuts a connection that is no longer trusted; another is made at once.
+    pub(crate) fn give_up(&self, live: &Live) {
+        live.cut();
+        self.shared.look.notify_one();
+    }
+
+    /// Ends it for good; the connection, if there is one, is the caller's to close.
+    pub(crate) fn close(&self) -> Option<Arc<Live>> {
+        self.shared.ended.cancel();
+        match self.shared.state.send_replace(State::Down(closed())) {
+            State::Up(live) => Some(live),
+            State::Connecting | State::Down(_) => None,
+        }
+    }
+}
+
+fn closed() -> Failure {
+    Failure::new(ErrorKind::Unreachable, "it is closed")
+}
+
+async fn supervise(shared: Arc<Shared>) {
+    let mut failures = 0;
+    while !shared.ended.is_cancelled() {
+        let failure = match dial(&shared).await {
+            None => return,
+            Some(Ok(live)) => {
+                let since = Instant::now();
+                let live = Arc::new(live);
+                tracing::info!(vhost = %live.connection.status().vhost(), "connected to RabbitMQ");
+                if !replace(&shared, State::Up(Arc::clone(&live))) {
+                    return;
+                }
+                watch_over(&shared, &live).await;
+                if shared.ended.is_cancelled() {
+                    return;
+                }
+                tracing::warn!("the connection to RabbitMQ was lost");
+                replace(&shared, State::Connecting);
+                let lasted = since.elapsed() >= STABLE;
+                if lasted || failures == 0 {
+                    failures = u32::from(!lasted);
+                    continue;
+                }
+                Failure::new(
+                    ErrorKind::Unreachable,
+                    "the broker accepts connections and drops them",
+                )
+            }
+            Some(Err(failure)) => failure,
+        };
+        failures += 1;
+        tracing::warn!(kind = failure.kind.as_str(), reason = %failure.text, "cannot connect to RabbitMQ");
+        let wait = wait(failures, failure.kind);
+        if !replace(&shared, State::Down(failure)) {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = shared.ended.cancelled() => return,
+        }
+    }
+}
+
+/// Sets the state unless the link was closed meanwhile, which must not be undone.
+fn replace(shared: &Shared, next: State) -> bool {
+    shared.state.send_if_modified(|state| {
+        let open = !shared.ended.is_cancelled();
+        if open {
+            *state = next;
+        }
+        open
+    })
+}
+
+/// One attempt; none when the link was closed during it.
+async fn dial(shared: &Shared) -> Option<Result<Live, Failure>> {
+    let attempt = async {
+        let live = shared.dialer.dial().await?;
+        if let Some(topology) = &shared.declare {
+            topology.declare(&live.connection).await;
+        }
+        Ok(live)
+    };
+    tokio::select! {
+        outcome = attempt => Some(outcome),
+        () = shared.ended.cancelled() => None,
+    }
+}
+
+/// Returns when the connection has ended or the link was closed.
+async fn watch_over(shared: &Shared, live: &Live) {
+    let mut events = std::pin::pin!(live.connection.events_listener());
+    let mut blocked = false;
+    while live.is_up() {
+        tokio::select! {
+            _ = events.next() => {}
+            () = shared.look.notified() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = shared.ended.cancelled() => return,
+        }
+        if live.is_blocked() != blocked {
+            blocked = !blocked;
+            tracing::warn!(blocked, "RabbitMQ changed its mind about taking messages");
+        }
+    }
+}
+
+/// Half of it by chance, so that many relays do not come back in step.
+fn wait(failures: u32, kind: ErrorKind) -> Duration {
+    let longest = match kind {
+        ErrorKind::Credentials => LONGEST_WAIT_REFUSED,
+        _ => LONGEST_WAIT,
+    };
+    let doubled = FIRST_WAIT.saturating_mul(1 << (failures.saturating_sub(1)).min(16));
+    let most = doubled.min(longest);
+    let chance = RandomState::new().hash_one(failures) % 1_000;
+    most / 2 + most * u32::try_from(chance).unwrap_or(0) / 2_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_stay_below_what_is_promised() {
+        for failures in 1..60 {
+            let wait = wait(failures, ErrorKind::Unreachable);
+            assert!(
+                wait >= FIRST_WAIT / 2 && wait <= LONGEST_WAIT,
+                "{failures}: {wait:?}"
+            );
+        }
+        assert!(super::wait(1, ErrorKind::Unreachable) <= FIRST_WAIT);
+        assert!(super::wait(30, ErrorKind::Credentials) >= LONGEST_WAIT_REFUSED / 2);
+    }
+}

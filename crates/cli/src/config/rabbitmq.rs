@@ -1,0 +1,149 @@
+//! The settings of `[broker.NAME]` that only RabbitMQ has.
+
+// They are read in every build, so that the same file is good for all; without the feature nobody uses them.
+#![cfg_attr(not(feature = "rabbitmq"), allow(dead_code))]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::Secret;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::duration::Span;
+use super::error::Problem;
+use super::scalar::{Size, Switch, Whole, word};
+
+/// The keys as they are written. A table of its own, so that the other kinds of brokers can refuse them as one.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RabbitTable {
+    channels: Option<Whole<1, 256>>,
+    prefetch: Option<Whole<1, 65_535>>,
+    max_message_bytes: Option<Size>,
+    confirm_timeout: Option<Span>,
+    connect_timeout: Option<Span>,
+    ca_file: Option<PathBuf>,
+    declare: Option<Switch>,
+    preset: Option<Preset>,
+    #[serde(default)]
+    exchange: Vec<ExchangeTable>,
+    #[serde(default)]
+    queue: Vec<QueueTable>,
+    #[serde(default)]
+    binding: Vec<BindingTable>,
+}
+
+/// What is declared by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// The queues of notifications.
+    Notifications,
+    /// The same, with one consumer at a time.
+    NotificationsInOrder,
+}
+
+impl<'de> Deserialize<'de> for Preset {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = [
+            ("notifications", Preset::Notifications),
+            ("notifications-in-order", Preset::NotificationsInOrder),
+        ];
+        word(deserializer, &words)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExchangeTable {
+    pub name: String,
+    #[serde(default = "topic")]
+    pub kind: String,
+}
+
+fn topic() -> String {
+    "topic".to_owned()
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueTable {
+    pub name: String,
+    pub dead_letter_exchange: Option<String>,
+    pub dead_letter_routing_key: Option<String>,
+    #[serde(default)]
+    pub single_active_consumer: bool,
+    pub delivery_limit: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BindingTable {
+    pub exchange: String,
+    pub queue: String,
+    pub routing_key: String,
+}
+
+/// A RabbitMQ. What is not set has the default of its sink.
+#[derive(Clone, Debug)]
+pub struct Rabbit {
+    pub url: Secret,
+    pub channels: Option<usize>,
+    pub prefetch: Option<u16>,
+    pub max_message_bytes: Option<usize>,
+    pub confirm_timeout: Option<Duration>,
+    pub connect_timeout: Option<Duration>,
+    pub ca_file: Option<PathBuf>,
+    /// What is declared at every connect; none: nothing.
+    pub declare: Option<Declare>,
+}
+
+/// What is declared.
+#[derive(Clone, Debug)]
+pub struct Declare {
+    pub preset: Option<Preset>,
+    pub exchanges: Vec<ExchangeTable>,
+    pub queues: Vec<QueueTable>,
+    pub bindings: Vec<BindingTable>,
+}
+
+impl RabbitTable {
+    pub fn resolve(given: Option<Spanned<RabbitTable>>, url: &Secret) -> Result<Rabbit, Problem> {
+        let span = given.as_ref().map(Spanned::span).unwrap_or_default();
+        let table = given.map(Spanned::into_inner).unwrap_or_default();
+        let declare = Declare {
+            preset: table.preset,
+            exchanges: table.exchange,
+            queues: table.queue,
+            bindings: table.binding,
+        };
+        let wanted = table.declare.is_some_and(|declare| declare.0);
+        if !wanted && !declare.is_empty() {
+            let problem =
+                Problem::new("exchanges, queues and bindings are listed, but `declare` is not true");
+            return Err(problem
+                .help("set declare = true, or leave them out".to_owned())
+                .at(span));
+        }
+        if wanted && declare.is_empty() {
+            return Err(Problem::new("`declare` is true, but nothing is listed to declare").at(span));
+        }
+        Ok(Rabbit {
+            url: url.clone(),
+            channels: table.channels.and_then(|number| usize::try_from(number.0).ok()),
+            prefetch: table.prefetch.and_then(|number| u16::try_from(number.0).ok()),
+            max_message_bytes: table.max_message_bytes.map(|size| size.0),
+            confirm_timeout: table.confirm_timeout.map(|limit| limit.0),
+            connect_timeout: table.connect_timeout.map(|limit| limit.0),
+            ca_file: table.ca_file,
+            declare: wanted.then_some(declare),
+        })
+    }
+}
+
+impl Declare {
+    fn is_empty(&self) -> bool {
+        let lists = [self.exchanges.len(), self.queues.len(), self.bindings.len()];
+        self.preset.is_none() && lists == [0, 0, 0]
+    }
+}

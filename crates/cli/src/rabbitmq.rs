@@ -1,0 +1,62 @@
+//! From configuration to a RabbitMQ sink.
+
+use postrider_rabbitmq::{Binding, Exchange, Queue, RabbitError, RabbitOptions, RabbitSink, Topology};
+
+use crate::config::{Broker, Declare, Preset, Rabbit};
+
+/// Makes the sink of a broker. It connects when the first event is published.
+pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, RabbitError> {
+    let mut options = RabbitOptions::new(rabbit.url.clone())
+        .name(format!("postrider {name}"))
+        .login(broker.user.clone(), broker.password.clone());
+    if let Some(channels) = rabbit.channels {
+        options = options.channels(channels);
+    }
+    if let Some(deliveries) = rabbit.prefetch {
+        options = options.prefetch(deliveries);
+    }
+    if let Some(bytes) = rabbit.max_message_bytes {
+        options = options.max_message_bytes(bytes);
+    }
+    if let Some(limit) = rabbit.confirm_timeout {
+        options = options.confirm_timeout(limit);
+    }
+    if let Some(limit) = rabbit.connect_timeout {
+        options = options.connect_timeout(limit);
+    }
+    if let Some(file) = &rabbit.ca_file {
+        options = options.ca_file(file);
+    }
+    if let Some(declare) = &rabbit.declare {
+        options = options.declare(topology(declare));
+    }
+    RabbitSink::new(options)
+}
+
+fn topology(declare: &Declare) -> Topology {
+    let mut topology = match declare.preset {
+        None => Topology::default(),
+        Some(preset) => Topology::notifications(preset == Preset::NotificationsInOrder),
+    };
+    topology
+        .exchanges
+        .extend(declare.exchanges.iter().map(|exchange| Exchange {
+            name: exchange.name.clone(),
+            kind: exchange.kind.clone(),
+        }));
+    topology.queues.extend(declare.queues.iter().map(|queue| Queue {
+        name: queue.name.clone(),
+        dead_letter_exchange: queue.dead_letter_exchange.clone(),
+        dead_letter_routing_key: queue.dead_letter_routing_key.clone(),
+        single_active_consumer: queue.single_active_consumer,
+        delivery_limit: queue.delivery_limit,
+    }));
+    topology
+        .bindings
+        .extend(declare.bindings.iter().map(|binding| Binding {
+            exchange: binding.exchange.clone(),
+            queue: binding.queue.clone(),
+            routing_key: binding.routing_key.clone(),
+        }));
+    topology
+}

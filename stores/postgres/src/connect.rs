@@ -1,0 +1,281 @@
+//! Connections that come back: each is opened when it is needed, checked, and replaced once it is broken.
+//!
+//! An outbox has three of them: one reads, one writes, one is for operators. A dropped call never leaves a transaction
+//! open: the relay's calls are single statements, and the driver rolls a dropped transaction back.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use postrider_core::{StoreError, StoreErrorKind};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Statement};
+
+use crate::config::PgOptions;
+use crate::error::{Error, Result};
+use crate::tls::Address;
+
+/// The pause after the first failure; it doubles up to [`PAUSE_MAX`], so that publishing resumes within seconds.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a connection is for; it decides how the planner may be turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Reads and settles: statements whose plans are fixed, whatever the statistics say.
+    Relay,
+    /// What operators ask: any statement.
+    Operator,
+}
+
+/// One live connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// Counts notifications; closed when the connection ends.
+    pub(crate) rings: watch::Receiver<u64>,
+    /// No two sessions of this process have the same.
+    pub(crate) id: u64,
+    /// Set when a transaction may be open on it: it is never given out again.
+    abandoned: AtomicBool,
+    prepared: Mutex<HashMap<&'static str, Statement>>,
+}
+
+impl Session {
+    /// Prepares a statement once.
+    pub(crate) async fn prepare(&self, name: &'static str, sql: &str) -> Result<Statement> {
+        let known = self.statements().get(name).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.statements().insert(name, statement.clone());
+        Ok(statement)
+    }
+
+    fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place for one connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: Address,
+    role: Role,
+    limit: Duration,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+impl Link {
+    pub(crate) fn new(address: Address, role: Role, options: &PgOptions) -> Self {
+        Self {
+            address,
+            role,
+            limit: options.statement_timeout,
+            state: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The live session, or a new one. After failures the next attempt waits: a server that is starting up must not be
+    /// met by a storm.
+    pub(crate) async fn session(&self, doing: &str) -> Result<Arc<Session>, StoreError> {
+        let mut state = self.state.lock().await;
+        if let Some(session) = state.session.as_ref().filter(|session| session.is_good()) {
+            return Ok(Arc::clone(session));
+        }
+        state.session = None;
+        if let Some(at) = state.not_before {
+            tokio::time::sleep_until(at).await;
+        }
+        match open(&self.address, self.role, self.limit).await {
+            Ok(session) => {
+                let session = Arc::new(session);
+                *state = State {
+                    session: Some(Arc::clone(&session)),
+                    ..State::default()
+                };
+                Ok(session)
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                state.not_before = Some(Instant::now() + pause(state.failures));
+                Err(error.while_doing(doing))
+            }
+        }
+    }
+
+    /// Runs a call on the live session, within a limit, and drops the session when it may be broken.
+    pub(crate) async fn run<T, F, Fut>(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        call: F,
+    ) -> Result<T, StoreError>
+    where
+        F: FnOnce(Arc<Session>) -> Fut,
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        let session = self.session(doing).await?;
+        let id = session.id;
+        let outcome = match timeout(limit, call(session)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::new(
+                StoreErrorKind::Unreachable,
+                format!("{doing}: the database did not answer within {limit:?}"),
+            )),
+        };
+        match outcome {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                let keep = matches!(
+                    error.kind(),
+                    StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Denied
+                );
+                if !keep {
+                    self.drop_session(id).await;
+                }
+                Err(error.while_doing(doing))
+            }
+        }
+    }
+
+    /// The limit of an ordinary call: the server's own, and a little for the way.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit + Duration::from_secs(1)
+    }
+
+    /// Gives a session out no more; it ends with the last who holds it.
+    pub(crate) fn abandon(&self, session: &Session) {
+        session.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    async fn drop_session(&self, id: u64) {
+        let mut state = self.state.lock().await;
+        if state.session.as_ref().is_some_and(|session| session.id == id) {
+            state.session = None;
+        }
+    }
+}
+
+/// Doubles with every failure, and differs from relay to relay.
+fn pause(failures: u32) -> Duration {
+    let longest = PAUSE_MIN
+        .saturating_mul(1 << failures.min(16).saturating_sub(1))
+        .min(PAUSE_MAX);
+    let jitter = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    longest / 2 + longest / 2 * jitter / 255
+}
+
+async fn open(address: &Address, role: Role, limit: Duration) -> Result<Session> {
+    let attempt = async {
+        match &address.tls {
+            Some(tls) => {
+                let (client, connection) = address.config.connect(tls.clone()).await?;
+                Ok(drive(client, connection))
+            }
+            None => {
+                let (client, connection) = address.config.connect(NoTls).await?;
+                Ok(drive(client, connection))
+            }
+        }
+    };
+    // The driver's own limit is for the handshake of TCP only; a server that accepts and says nothing needs this one.
+    let wait = address.config.get_connect_timeout().copied().unwrap_or(limit) * 2;
+    let session: Result<Session> = match timeout(wait, attempt).await {
+        Ok(session) => session,
+        Err(_) => Err(Error::new(
+            StoreErrorKind::Unreachable,
+            "connecting to the database: it accepts connections and does not answer",
+        )),
+    };
+    let session = session?;
+    check(&session).await?;
+    session.client.batch_execute(&settings(role, limit)).await?;
+    Ok(session)
+}
+
+/// Polls the connection until it ends, and counts what rings.
+fn drive<S, T>(client: Client, mut connection: Connection<S, T>) -> Session
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    static SESSIONS: AtomicU64 = AtomicU64::new(0);
+    let (ring, rings) = watch::channel(0);
+    tokio::spawn(async move {
+        let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+        while let Some(Ok(message)) = messages.next().await {
+            if let AsyncMessage::Notification(_) = message {
+                ring.send_modify(|count| *count += 1);
+            }
+        }
+    });
+    Session {
+        client,
+        rings,
+        id: SESSIONS.fetch_add(1, Ordering::Relaxed),
+        abandoned: AtomicBool::new(false),
+        prepared: Mutex::default(),
+    }
+}
+
+/// Refuses what the promises cannot be kept on. Asked on every new connection: after a failover the same address may lead
+/// to a standby.
+async fn check(session: &Session) -> Result<()> {
+    let sql = "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_encoding'),
+                      pg_catalog.current_setting('server_version_num')::integer";
+    let row = session.client.query_one(sql, &[]).await?;
+    if row.try_get::<_, bool>(0)? {
+        let text = "the database is a standby: an outbox is emptied on the primary, because what was published must be written down";
+        return Err(Error::new(StoreErrorKind::ReadOnly, text));
+    }
+    let encoding: &str = row.try_get(1)?;
+    if encoding != "UTF8" {
+        let text = format!(
+            "the database is encoded in {encoding}; an outbox needs UTF8, or texts would be changed on the way"
+        );
+        return Err(Error::new(StoreErrorKind::Other, text));
+    }
+    if row.try_get::<_, i32>(2)? < 140_000 {
+        return Err(Error::new(
+            StoreErrorKind::Other,
+            "PostgreSQL 14 or newer is needed",
+        ));
+    }
+    Ok(())
+}
+
+/// The settings that the promises rest on. The relay's statements have one right plan each, which statistics of an empty
+/// or a fresh table would turn away from.
+fn settings(role: Role, limit: Duration) -> String {
+    let limit = limit.as_millis().max(1);
+    let mut sql = format!(
+        "SET search_path = pg_catalog; SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit};
+         SET lock_timeout = 0; SET default_transaction_isolation = 'read committed'; SET jit = off;
+         SET synchronous_commit = on; SET timezone = 'UTC';"
+    );
+    if role == Role::Relay {
+        sql.push_str(
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+             SET plan_cache_mode = force_generic_plan; SET max_parallel_workers_per_gather = 0;",
+        );
+    }
+    sql
+}

@@ -1,0 +1,117 @@
+//! One event, put together from wherever it stands.
+
+use postrider_core::{DestinationName, EventRecord, RecordedRoute, Status, Timestamp};
+use tokio_postgres::Row;
+
+use super::{View, severity, status};
+use crate::clock::Micros;
+use crate::error::Result;
+use crate::row::{COUNT, Stored, destination};
+
+const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = $1 AND event_id = $2";
+
+const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
+            first_failed_at, last_failed_at, CASE WHEN NOT dead THEN next_attempt_at END
+     FROM {outbox_parked_status} WHERE seq = $1 AND event_id = $2 ORDER BY severity, destination";
+
+/// By the id, which has an index; the place tells events that share one apart.
+const SENT: &str = "SELECT {sent_columns}, destination, published_at, receipt, attempts, failures,
+            outcome, reason
+     FROM {outbox_sent} WHERE seq = $1 AND event_id = $2 AND outcome IN ('published', 'discarded')
+     ORDER BY published_at, destination";
+
+type ReadRoute = fn(&Row) -> Result<RecordedRoute>;
+
+/// Everything that is known of an event; none when nothing is left of it.
+pub(super) async fn record(view: &View, place: i64, event_id: &str) -> Result<Option<EventRecord>> {
+    let mut found: Option<EventRecord> = None;
+    let arms: [(&str, ReadRoute); 3] = [
+        (QUEUED, |_| Ok(route(None, Status::Pending))),
+        (PARKED, parked_route),
+        (SENT, sent_route),
+    ];
+    for (sql, route) in arms {
+        for row in view.client().query(&view.sql(sql), &[&place, &event_id]).await? {
+            let route = route(&row)?;
+            match &mut found {
+                Some(record) => record.routes.push(route),
+                None => found = Some(begin(&row, route)?),
+            }
+        }
+    }
+    if let Some(record) = &mut found {
+        record.routes.sort_by_key(|route| severity(route.status));
+    }
+    Ok(found)
+}
+
+fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
+    let stored = Stored::read(row, 0)?;
+    Ok(EventRecord {
+        seq: stored.seq,
+        key: stored.shown_key,
+        event_id: stored.event_id,
+        event_type: stored.event_type,
+        created_at: stored.created_at,
+        event: stored.event,
+        routes: vec![route],
+    })
+}
+
+fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute {
+    RecordedRoute {
+        destination,
+        status,
+        attempts: 0,
+        failures: 0,
+        error_kind: None,
+        error: None,
+        failed: None,
+        next_attempt_at: None,
+        published_at: None,
+        receipt: None,
+    }
+}
+
+fn parked_route(row: &Row) -> Result<RecordedRoute> {
+    Ok(RecordedRoute {
+        attempts: count(row, COUNT + 2)?,
+        failures: count(row, COUNT + 3)?,
+        error_kind: row.try_get(COUNT + 4)?,
+        error: row.try_get(COUNT + 5)?,
+        failed: time(row, COUNT + 6)?.zip(time(row, COUNT + 7)?),
+        next_attempt_at: time(row, COUNT + 8)?,
+        ..route(destination(row.try_get(COUNT)?), status(row.try_get(COUNT + 1)?))
+    })
+}
+
+fn sent_route(row: &Row) -> Result<RecordedRoute> {
+    let name: Option<&str> = row.try_get(COUNT)?;
+    let name = name.filter(|name| !name.is_empty()).map(DestinationName::from);
+    let (attempts, failures) = (count(row, COUNT + 3)?, count(row, COUNT + 4)?);
+    if row.try_get::<_, &str>(COUNT + 5)? == "discarded" {
+        return Ok(RecordedRoute {
+            attempts,
+            failures,
+            error: row.try_get(COUNT + 6)?,
+            ..route(name, Status::Discarded)
+        });
+    }
+    Ok(RecordedRoute {
+        published_at: time(row, COUNT + 1)?,
+        receipt: row.try_get(COUNT + 2)?,
+        attempts,
+        failures,
+        ..route(name, Status::Published)
+    })
+}
+
+fn count(row: &Row, index: usize) -> Result<u32> {
+    let number: i64 = row.try_get(index)?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn time(row: &Row, index: usize) -> Result<Option<Timestamp>> {
+    let time: Option<Micros> = row.try_get(index)?;
+    Ok(time.map(Timestamp::from))
+}

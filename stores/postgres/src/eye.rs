@@ -1,0 +1,162 @@
+//! The rows of a read as the engine knows them: the event, what stands in its way, and where its id was published before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{
+    Blocked, DestinationName, ErrorKind, Failure, OrderKey, Page, ParkedRow, QueuedRow, SentBefore,
+};
+use tokio_postgres::Row;
+
+use crate::clock::{self, Micros};
+use crate::error::Result;
+use crate::heads::Line;
+use crate::row::{COUNT, Stored, destination, seq};
+use crate::schema;
+
+/// Where the columns of a row begin, behind its kind, and what stands behind them.
+const STORED: usize = 1;
+const BEHIND: usize = STORED + COUNT;
+
+/// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the destination.
+/// Headers do not count: a producer that repeats itself sends a new trace context with the same event. The bounds on the
+/// time leave the partitions of other days out.
+pub(crate) fn sent_before(table: &str) -> String {
+    let sent = "FROM {outbox_sent} s WHERE s.event_id = TABLE.event_id
+        AND s.published_at > now() - make_interval(secs => $18::double precision)
+        AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL";
+    let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");
+    let kind = |of: &str| {
+        format!(
+            "coalesce({of}.content_type, CASE WHEN {of}.payload_bytes IS NULL THEN 'application/json' \
+             ELSE 'application/octet-stream' END)"
+        )
+    };
+    format!(
+        "CASE WHEN TABLE.replay_id IS NULL AND EXISTS (SELECT 1 {sent}) THEN (
+            SELECT array_agg(k.same || k.destination) FROM (
+                SELECT s.destination, bool_or({} = {} AND {} = {} AND s.event_type = TABLE.event_type
+                    AND s.aggregate_type = TABLE.aggregate_type AND s.aggregate_id = TABLE.aggregate_id
+                    AND s.event_key IS NOT DISTINCT FROM TABLE.event_key)::integer::text AS same
+                {sent} GROUP BY s.destination) k) END",
+        body("s"),
+        body("TABLE"),
+        kind("s"),
+        kind("TABLE"),
+    )
+    .replace("TABLE", table)
+}
+
+/// What the head of the answer says, and what is gathered while its rows are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The last place that was given.
+    pub(crate) given: i64,
+    /// How many lines of parked rows were visited.
+    pub(crate) visited: i64,
+    /// The last line visited in each shard, when not all were.
+    pub(crate) reached: Vec<(i16, Line)>,
+    /// Every due head among the lines visited is in the answer, with all that was wanted behind it.
+    pub(crate) all_due: bool,
+    now: i64,
+}
+
+impl Answer {
+    /// Takes one row of any kind; the head comes first.
+    pub(crate) fn take(&mut self, row: &Row, page: &mut Page) -> Result<()> {
+        match row.try_get::<_, i32>(0)? {
+            0 => self.head(row, page)?,
+            1 => page.queued.push(self.queued(row)?),
+            2 => page.parked.push(self.parked(row)?),
+            3 => {
+                let line = (
+                    row.try_get(BEHIND + 2)?,
+                    row.try_get(BEHIND + 3)?,
+                    row.try_get(3)?,
+                );
+                self.reached.push((row.try_get(2)?, line));
+            }
+            _ => {
+                let range: i64 = row.try_get(BEHIND + 4)?;
+                let index = usize::try_from(range - 1).unwrap_or(usize::MAX);
+                if let Some(read_to) = page.read_to.get_mut(index) {
+                    *read_to = seq(row.try_get(1)?).before();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, row: &Row, page: &mut Page) -> Result<()> {
+        schema::check(row.try_get::<_, Option<i16>>(2)?.map(i32::from))?;
+        self.given = row.try_get(1)?;
+        self.now = row.try_get::<_, Micros>(STORED + 13)?.0;
+        let next: Option<Micros> = row.try_get(STORED + 14)?;
+        page.next_due_in = next.map(|at| clock::until(self.now, at.0));
+        self.visited = row.try_get(BEHIND + 5)?;
+        self.all_due = row.try_get(BEHIND + 7)?;
+        Ok(())
+    }
+
+    fn queued(&self, row: &Row) -> Result<QueuedRow> {
+        let mut answer = self.answer(row)?;
+        let blocked: Option<Vec<&str>> = row.try_get(BEHIND)?;
+        answer.blocked = match blocked {
+            None => Blocked::Nowhere,
+            Some(names) if names.contains(&"") => Blocked::Everywhere,
+            Some(names) => Blocked::At(names.into_iter().map(DestinationName::from).collect()),
+        };
+        Ok(answer)
+    }
+
+    fn parked(&self, row: &Row) -> Result<ParkedRow> {
+        let ago = |index: usize| -> Result<Option<Duration>> {
+            let at: Option<Micros> = row.try_get(index)?;
+            Ok(at.map(|at| clock::until(at.0, self.now)))
+        };
+        let count = |index: usize| -> Result<u32> {
+            let number: i64 = row.try_get(index)?;
+            Ok(u32::try_from(number).unwrap_or(u32::MAX))
+        };
+        let mut answer = self.answer(row)?;
+        // A row keeps the key that it was parked under: one that is scheduled stands alone.
+        answer.key = OrderKey::from(row.try_get::<_, &str>(BEHIND + 3)?);
+        Ok(ParkedRow {
+            row: answer,
+            destination: destination(row.try_get(BEHIND + 2)?),
+            version: u64::try_from(row.try_get::<_, i64>(BEHIND + 4)?).unwrap_or(0),
+            attempts: count(BEHIND + 5)?,
+            failures: count(BEHIND + 6)?,
+            maybe_sent: row.try_get(BEHIND + 7)?,
+            redriven: row.try_get(BEHIND + 8)?,
+            failing_for: ago(BEHIND + 9)?,
+            failed_ago: ago(BEHIND + 10)?,
+        })
+    }
+
+    fn answer(&self, row: &Row) -> Result<QueuedRow> {
+        let stored = Stored::read(row, STORED)?;
+        let known: Option<Vec<&str>> = row.try_get(BEHIND + 1)?;
+        let sent_before = |text: &str| SentBefore {
+            destination: text.get(1..).unwrap_or_default().into(),
+            same_content: text.starts_with('1'),
+        };
+        Ok(QueuedRow {
+            seq: stored.seq,
+            shard: stored.shard,
+            lane: stored.lane,
+            key: stored.key,
+            event_id: stored.event_id,
+            event: match stored.event {
+                Ok(event) => Ok(Arc::new(event)),
+                Err(reason) => Err(Failure::new(ErrorKind::BadRow, reason)),
+            },
+            due_in: stored
+                .available_at
+                .map_or(Duration::ZERO, |at| clock::until(self.now, at.0)),
+            blocked: Blocked::Nowhere,
+            sent_before: known.unwrap_or_default().into_iter().map(sent_before).collect(),
+            replay: stored.replay,
+        })
+    }
+}

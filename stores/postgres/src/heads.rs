@@ -1,0 +1,86 @@
+//! Which parked rows are due: the heads of their lines, found by stepping from line to line.
+//!
+//! A line is the parked rows of one shard, destination, key and lane, in order. One index seek leads from a line to the
+//! next, so a line of 100,000 followers costs as much as a line of one; a closed destination is passed over in one step;
+//! and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines that wait
+//! for their time, so one read visits a bounded number of them and the next one goes on behind it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use postrider_core::Page;
+
+use crate::eye::Answer;
+
+/// Lines that one read visits at most: a few milliseconds.
+pub(crate) const VISITS: i64 = 2_000;
+
+/// When to look again if there were more lines than one read visits.
+const GO_ON_IN: Duration = Duration::from_millis(20);
+
+/// Before every line of a shard: the empty destination, the lowest hash, below every lane.
+const NOWHERE: (&str, &str, i16) = ("", "00000000-0000-0000-0000-000000000000", -2);
+
+/// The last line of a shard that was visited: destination, hash of the key, lane.
+pub(crate) type Line = (String, String, i16);
+
+/// Where searches that were cut short go on, by shard. The only thing that is remembered between reads.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    from: Mutex<BTreeMap<i16, Line>>,
+}
+
+/// Where a search begins, as four arrays.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    pub(crate) shards: Vec<i16>,
+    pub(crate) destinations: Vec<String>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) lanes: Vec<i16>,
+    /// Whether any shard began in its middle.
+    cut: bool,
+}
+
+impl Round {
+    /// Where a search in these shards begins.
+    pub(crate) fn begin(&self, shards: Vec<i16>) -> Begun {
+        let from = self.lock();
+        let mut begun = Begun::default();
+        for shard in shards {
+            let line = from.get(&shard);
+            begun.cut |= line.is_some();
+            let (destination, hash, lane) = match line {
+                Some((destination, hash, lane)) => (destination.as_str(), hash.as_str(), *lane),
+                None => NOWHERE,
+            };
+            begun.shards.push(shard);
+            begun.destinations.push(destination.to_owned());
+            begun.lines.push(hash.to_owned());
+            begun.lanes.push(lane);
+        }
+        begun
+    }
+
+    /// Notes how far a search came. One that did not see everything says when to go on.
+    pub(crate) fn note(&self, begun: &Begun, answer: &Answer, page: &mut Page) {
+        let mut from = self.lock();
+        for shard in &begun.shards {
+            from.remove(shard);
+        }
+        let full = answer.visited >= VISITS;
+        if full {
+            from.extend(answer.reached.iter().cloned());
+        }
+        let cut = full || begun.cut;
+        // Who asks for no heads has not seen them.
+        page.parked_to_end = answer.all_due && !cut && !begun.shards.is_empty();
+        if cut {
+            page.next_due_in = Some(page.next_due_in.map_or(GO_ON_IN, |known| known.min(GO_ON_IN)));
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i16, Line>> {
+        self.from.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,131 @@
+//! How far everything is decided: what a floor may move to.
+//!
+//! Places are given before transactions commit, so a row may turn up below rows that were seen long ago. Whoever has a
+//! place has held a lock on `outbox` since before it was given. So all places up to the last one given are decided once
+//! every transaction that held such a lock after that has ended: the locks are sampled, and a later sample that shares no
+//! transaction with the first one is the proof. Transactions that never touched `outbox` hold nothing up.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::connect::Session;
+use crate::error::Result;
+use crate::ident::Tables;
+
+/// How often locks are looked at. The floor follows the queue at about twice this.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+
+/// A prepared transaction has no process and keeps its number; after a restart it has another, which is why a new session
+/// starts from nothing.
+pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction) FROM pg_catalog.pg_locks l
+     WHERE l.locktype = 'relation' AND l.relation = '{outbox}'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())";
+
+/// What the samples have proven so far.
+#[derive(Debug, Default)]
+pub(crate) struct Horizon {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    session: Option<u64>,
+    /// Everything at or below is decided.
+    decided: i64,
+    /// The last place that was given when the last read looked.
+    given: i64,
+    /// Is decided when all of these have ended.
+    candidate: Option<(i64, HashSet<String>)>,
+    sampled_at: Option<Instant>,
+}
+
+impl Horizon {
+    /// Whether a sample is due on this session. Nothing is sampled while nothing lies above what is decided.
+    pub(crate) fn wants_sample(&self, session: &Session) -> bool {
+        let mut state = self.lock();
+        if state.session != Some(session.id) {
+            *state = State {
+                session: Some(session.id),
+                ..State::default()
+            };
+        }
+        let rested = state.sampled_at.is_none_or(|at| at.elapsed() >= SAMPLE_EVERY);
+        state.given > state.decided && rested
+    }
+
+    /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for.
+    pub(crate) fn sampled(&self, writers: HashSet<String>) {
+        let mut state = self.lock();
+        state.sampled_at = Some(Instant::now());
+        if let Some((place, waits_for)) = &state.candidate {
+            if !waits_for.is_disjoint(&writers) {
+                return;
+            }
+            state.decided = state.decided.max(*place);
+            state.candidate = None;
+        }
+        if state.given > state.decided {
+            match writers.is_empty() {
+                true => state.decided = state.given,
+                false => state.candidate = Some((state.given, writers)),
+            }
+        }
+    }
+
+    /// What is decided for a snapshot taken from now on.
+    pub(crate) fn decided(&self) -> i64 {
+        self.lock().decided
+    }
+
+    /// Takes the last place given, as a read saw it.
+    pub(crate) fn saw(&self, given: i64) {
+        self.lock().given = given;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who holds a writer's lock on the outbox.
+pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<HashSet<String>> {
+    let statement = session.prepare("writers", &tables.sql(WRITERS)).await?;
+    let row = session.client.query_one(&statement, &[]).await?;
+    let writers: Option<Vec<String>> = row.try_get(0)?;
+    Ok(writers.unwrap_or_default().into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> HashSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_place_is_decided_when_all_who_could_have_it_have_ended() {
+        let horizon = Horizon::default();
+        horizon.saw(10);
+        horizon.sampled(set(&["3/1", "4/7"]));
+        assert_eq!(horizon.decided(), 0);
+        horizon.saw(20);
+        horizon.sampled(set(&["4/7", "5/1"]));
+        assert_eq!(horizon.decided(), 0, "one of them is still there");
+        horizon.sampled(set(&["5/1"]));
+        assert_eq!(horizon.decided(), 10, "what came later was not waited for");
+        horizon.sampled(set(&["6/1"]));
+        assert_eq!(horizon.decided(), 20);
+    }
+
+    #[test]
+    fn without_writers_everything_given_is_decided() {
+        let horizon = Horizon::default();
+        horizon.saw(7);
+        horizon.sampled(set(&[]));
+        assert_eq!(horizon.decided(), 7);
+    }
+}

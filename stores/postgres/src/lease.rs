@@ -1,0 +1,129 @@
+//! Ownership: who may publish, by the database's clock. The steps are in the function `outbox_heartbeat`.
+
+use postrider_core::{
+    Controls, DestinationName, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token,
+};
+
+use crate::clock;
+use crate::connect::Session;
+use crate::error::{Error, Result};
+use crate::ident::Tables;
+use crate::row;
+
+const HEARTBEAT: &str = "SELECT share, leases, controls, (SELECT max(version) FROM {outbox_migrations}),
+            (SELECT count(*) FROM {outbox_shard})
+     FROM {outbox_heartbeat}($1, pg_catalog.make_interval(secs => $2), $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+
+/// Registers or renews the relay, releases and claims shards, and answers with what it owns.
+pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbeat) -> Result<Standing> {
+    let statement = session.prepare("heartbeat", &tables.sql(HEARTBEAT)).await?;
+    let (held_shards, held_tokens) = split(&beat.held);
+    let (given_shards, given_tokens) = split(&beat.release);
+    let suspects: Vec<i16> = beat.suspects.iter().map(|suspect| shard(suspect.shard)).collect();
+    let places: Vec<i64> = beat
+        .suspects
+        .iter()
+        .map(|suspect| row::place(suspect.seq))
+        .collect();
+    let answer = session
+        .client
+        .query_one(
+            &statement,
+            &[
+                &row::storable(&beat.relay.0),
+                &clock::seconds(beat.term),
+                &beat.claim,
+                &i64::from(beat.window),
+                &env!("CARGO_PKG_VERSION"),
+                &held_shards,
+                &held_tokens,
+                &given_shards,
+                &given_tokens,
+                &suspects,
+                &places,
+            ],
+        )
+        .await?;
+    crate::schema::check(answer.try_get::<_, Option<i32>>(3)?)?;
+    let leases: Vec<&str> = answer.try_get(1)?;
+    let controls: Vec<&str> = answer.try_get(2)?;
+    Ok(Standing {
+        leases: leases.into_iter().map(lease).collect::<Result<_>>()?,
+        share: u16::try_from(answer.try_get::<_, i16>(0)?).unwrap_or(0),
+        shards: u16::try_from(answer.try_get::<_, i64>(4)?).unwrap_or(u16::MAX),
+        controls: controls_of(&controls)?,
+    })
+}
+
+/// A shard as PostgreSQL has it.
+pub(crate) fn shard(shard: Shard) -> i16 {
+    i16::try_from(shard.0).unwrap_or(i16::MAX)
+}
+
+/// A token as PostgreSQL has it.
+pub(crate) fn number(token: Token) -> i64 {
+    i64::try_from(token.0).unwrap_or(i64::MAX)
+}
+
+/// Shards and tokens as two arrays.
+pub(crate) fn split(leases: &[(Shard, Token)]) -> (Vec<i16>, Vec<i64>) {
+    leases
+        .iter()
+        .map(|(of, token)| (shard(*of), number(*token)))
+        .unzip()
+}
+
+/// `shard token maybe_sent unclean [suspect]`
+fn lease(text: &str) -> Result<Lease> {
+    let mut words = text.split(' ').map(str::parse::<i64>);
+    let mut next = || words.next().and_then(std::result::Result::ok);
+    let (Some(shard), Some(token), Some(maybe_sent), Some(unclean)) = (next(), next(), next(), next()) else {
+        return Err(unreadable());
+    };
+    let count = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(Lease {
+        shard: Shard(u16::try_from(shard).unwrap_or(u16::MAX)),
+        token: Token(u64::try_from(token).unwrap_or(0)),
+        maybe_sent: count(maybe_sent),
+        unclean: count(unclean),
+        suspect: next().map(row::seq),
+    })
+}
+
+/// `paused max_in_flight max_rate destination` each; a limit of -1 is none.
+fn controls_of(lines: &[&str]) -> Result<Controls> {
+    let mut controls = Controls::default();
+    for line in lines {
+        let mut words = line.splitn(4, ' ');
+        let mut next = || words.next().ok_or_else(unreadable);
+        let paused = next()? == "1";
+        let limit = |word: &str| {
+            word.parse::<i64>()
+                .ok()
+                .and_then(|number| u32::try_from(number).ok())
+        };
+        let limits = Limits {
+            max_in_flight: limit(next()?),
+            max_rate: limit(next()?),
+        };
+        let Some(name) = words.next().filter(|name| !name.is_empty()) else {
+            controls.paused = paused;
+            continue;
+        };
+        let name = DestinationName::from(name);
+        if limits != Limits::default() {
+            controls.limits.insert(name.clone(), limits);
+        }
+        if paused {
+            controls.paused_destinations.push(name);
+        }
+    }
+    Ok(controls)
+}
+
+fn unreadable() -> Error {
+    Error::new(
+        StoreErrorKind::Schema,
+        "the answer to a heartbeat cannot be read: the functions are of another version",
+    )
+}

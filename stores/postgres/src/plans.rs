@@ -1,0 +1,178 @@
+//! Plans of the relay's statements: the same for empty, fresh, filled and badly analysed tables.
+
+use postrider_core::Schema;
+use postrider_testkit::servers::Postgres;
+
+use crate::connect::{Link, Role, Session};
+use crate::ident::Tables;
+use crate::tls::Address;
+use crate::{PgOptions, PgStore, read, settle};
+use std::sync::Arc;
+
+const SHARDS: usize = 64;
+
+struct Planner {
+    session: Arc<Session>,
+}
+
+impl Planner {
+    async fn new() -> Self {
+        let database = Postgres::shared().database();
+        let options = PgOptions::default();
+        let store = PgStore::lazy(&database.url, options.clone()).unwrap();
+        store.up().await.unwrap();
+        let address = Address::parse(&database.url, &options).unwrap();
+        let session = Link::new(address, Role::Relay, &options)
+            .session("a test")
+            .await
+            .unwrap();
+        session
+            .client
+            .batch_execute("SET statement_timeout = 0")
+            .await
+            .unwrap();
+        let tables = Tables::default();
+        for (name, sql) in [
+            ("read", read::sql(&tables, true)),
+            ("settle", settle::sql(&tables, true)),
+        ] {
+            session
+                .client
+                .batch_execute(&format!("PREPARE {name} AS {sql}"))
+                .await
+                .unwrap();
+        }
+        Self { session }
+    }
+
+    async fn run(&self, sql: &str) {
+        self.session.client.batch_execute(sql).await.unwrap();
+    }
+
+    async fn explain(&self, execute: &str) -> String {
+        let sql = format!("EXPLAIN (ANALYZE, BUFFERS OFF) EXECUTE {execute}");
+        let messages = self.session.client.simple_query(&sql).await.unwrap();
+        let lines = messages.into_iter().filter_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    async fn read(&self, limit: usize) -> String {
+        let list = |text: &dyn Fn(usize) -> String| (0..SHARDS).map(text).collect::<Vec<_>>().join(",");
+        let shards = list(&|shard| shard.to_string());
+        let zeros = list(&|_| "0".to_owned());
+        let limits = list(&|_| limit.to_string());
+        let empty = list(&|_| "\"\"".to_owned());
+        let lines = list(&|_| "00000000-0000-0000-0000-000000000000".to_owned());
+        let lanes = list(&|_| "-2".to_owned());
+        self.explain(&format!(
+            "read('{{{shards}}}', '{{{zeros}}}', '{{{zeros}}}', '{{{limits}}}', '{{1,2,3}}', 100000000, '{{}}', '{{{shards}}}',
+             '{{{empty}}}', '{{{lines}}}', '{{{lanes}}}', 2000, 256, '{{}}', '{{}}', '{{}}', 16, 86400)"
+        ))
+        .await
+    }
+
+    async fn settle(&self, count: usize) -> String {
+        let list = |text: &dyn Fn(usize) -> String| (1..=count).map(text).collect::<Vec<_>>().join(",");
+        let shards = (0..SHARDS)
+            .map(|shard| shard.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
+        let tokens = (0..SHARDS).map(|_| "0").collect::<Vec<_>>().join(",");
+        let (seqs, ids) = (list(&|n| n.to_string()), list(&|n| format!("id-{n}")));
+        let (zeros, names, nulls) = (
+            list(&|_| "0".to_owned()),
+            list(&|_| "d".to_owned()),
+            list(&|_| "NULL".to_owned()),
+        );
+        self.explain(&format!(
+            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{zeros}}}', '{{{names}}}', '{{{nulls}}}',
+             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"w\":0}}}}')"
+        ))
+        .await
+    }
+
+    async fn fill(&self, rows: usize) {
+        self.run(&format!(
+            "INSERT INTO public.outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
+             SELECT 'id-' || n, 'T', 'ORDER', (n % 5000)::text, '{{\"pad\":\"' || repeat('x', 220) || '\"}}'
+             FROM generate_series(1, {rows}) n"
+        ))
+        .await;
+    }
+}
+
+/// What no plan of the relay may do to a table that grows.
+fn check(plan: &str) {
+    for table in ["outbox o", "outbox_parked", "outbox_sent"] {
+        let scanned = plan
+            .lines()
+            .any(|line| line.contains(&format!("Seq Scan on {table}")));
+        assert!(!scanned, "{table} is scanned:\n{plan}");
+    }
+    let by_key = plan
+        .lines()
+        .any(|line| line.contains("Index Scan using outbox_pkey on outbox o") && line.contains("rows=20"));
+    assert!(
+        !by_key || plan.contains("Delete on outbox o"),
+        "the range is walked by the primary key:\n{plan}"
+    );
+}
+
+fn check_read(plan: &str) {
+    check(plan);
+    assert!(
+        plan.lines()
+            .any(|line| line.contains("Index Scan using outbox_range on outbox o")),
+        "the ranges are read from their index:\n{plan}"
+    );
+    assert!(
+        plan.lines().any(|line| line.contains("Tid Scan on outbox o")),
+        "rows are fetched by place:\n{plan}"
+    );
+}
+
+fn check_settle(plan: &str) {
+    check(plan);
+    for condition in ["Index Cond: (seq = x_1.place)", "Index Cond: (seq = ANY ("] {
+        assert!(
+            plan.contains(condition),
+            "rows are found by their primary key, {condition}:\n{plan}"
+        );
+    }
+    // A scan without a condition is a scan of everything.
+    let lines: Vec<&str> = plan.lines().collect();
+    for pair in lines
+        .windows(2)
+        .filter(|pair| pair[0].contains("Index Scan using outbox_"))
+    {
+        assert!(
+            pair[1].contains("Index Cond"),
+            "{} has no condition:\n{plan}",
+            pair[0]
+        );
+    }
+    assert!(!plan.contains("outbox_event_id_key"), "not by their id:\n{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_do_not_turn() {
+    let planner = Planner::new().await;
+    // Empty and never analysed.
+    check_read(&planner.read(32).await);
+    check_settle(&planner.settle(100).await);
+    // Analysed while it was empty, then filled.
+    planner
+        .run("ANALYZE public.outbox; ANALYZE public.outbox_parked")
+        .await;
+    planner.fill(30_000).await;
+    check_read(&planner.read(32).await);
+    check_settle(&planner.settle(100).await);
+    // Analysed as it is.
+    planner.run("ANALYZE public.outbox").await;
+    let plan = planner.read(32).await;
+    check_read(&plan);
+    check_settle(&planner.settle(2_000).await);
+}

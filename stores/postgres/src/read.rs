@@ -1,0 +1,162 @@
+//! Reading in one statement, and so in one snapshot: queued rows above the floors, and parked rows that are due.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use postrider_core::{Page, Read, Seq};
+use tokio_postgres::types::ToSql;
+
+use crate::clock;
+use crate::connect::Session;
+use crate::error::Result;
+use crate::eye;
+use crate::heads::Round;
+use crate::horizon::{self, Horizon};
+use crate::ident::Tables;
+use crate::lease;
+use crate::row::{self, destination_text, storable};
+
+/// The statement. Without a duplicate window the history is not looked at, not even for planning.
+pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
+    let mut template = include_str!("sql/read.sql").to_owned();
+    for table in ["o", "p"] {
+        let known = match dedup {
+            true => eye::sent_before(table),
+            false => "CASE WHEN $18::double precision IS NULL THEN NULL::text[] END".to_owned(),
+        };
+        template = template.replace(&format!("{{sent_before {table}}}"), &known);
+    }
+    tables.sql(&template)
+}
+
+/// Reads a page. When a sample of the writers is due it goes out first on the same connection, so that the server has
+/// taken it before this snapshot, and costs no round trip.
+pub(crate) async fn read(
+    session: &Session,
+    tables: &Tables,
+    sql: &str,
+    dedup: Option<Duration>,
+    horizon: &Horizon,
+    round: &Round,
+    read: &Read,
+) -> Result<Page> {
+    let statement = session.prepare("read", sql).await?;
+    let question = Question::of(read, dedup, round);
+    let parameters = question.parameters();
+    let rows = session.client.query(&statement, &parameters);
+    let (writers, rows) = match horizon.wants_sample(session) {
+        true => {
+            // Prepared before, so that asking is one message.
+            session.prepare("writers", &tables.sql(horizon::WRITERS)).await?;
+            let asked = futures_util::future::join(horizon::writers(session, tables), rows).await;
+            (Some(asked.0?), asked.1?)
+        }
+        false => (None, rows.await?),
+    };
+    if let Some(writers) = writers {
+        horizon.sampled(writers);
+    }
+    let mut page = Page {
+        horizon: row::seq(horizon.decided()),
+        read_to: vec![Seq::MAX; read.ranges.len()],
+        ..Page::default()
+    };
+    let mut answer = eye::Answer::default();
+    for row in &rows {
+        answer.take(row, &mut page)?;
+    }
+    horizon.saw(answer.given);
+    round.note(&question.begun, &answer, &mut page);
+    Ok(page)
+}
+
+/// What a read asks for, in the form of parameters.
+struct Question {
+    shards: Vec<i16>,
+    lanes: Vec<i16>,
+    floors: Vec<i64>,
+    limits: Vec<i64>,
+    skip: Vec<i64>,
+    max_bytes: i64,
+    skip_dead: Vec<String>,
+    begun: crate::heads::Begun,
+    visits: i64,
+    heads: i64,
+    not_for: Vec<String>,
+    busy: Vec<i64>,
+    busy_for: Vec<String>,
+    followers: i64,
+    dedup: Option<f64>,
+}
+
+impl Question {
+    fn of(read: &Read, dedup: Option<Duration>, round: &Round) -> Self {
+        let names = |list: &[postrider_core::DestinationName]| -> Vec<String> {
+            list.iter().map(|name| storable(name.as_str())).collect()
+        };
+        // Places are unique in the outbox, so one set does for all ranges.
+        let skip: HashSet<i64> = read
+            .ranges
+            .iter()
+            .flat_map(|range| &range.skip)
+            .map(|seq| row::place(*seq))
+            .collect();
+        let parked = &read.parked;
+        let shards = match parked.heads {
+            0 => Vec::new(),
+            _ => parked.shards.iter().map(|shard| lease::shard(*shard)).collect(),
+        };
+        Self {
+            shards: read
+                .ranges
+                .iter()
+                .map(|range| lease::shard(range.shard))
+                .collect(),
+            lanes: read
+                .ranges
+                .iter()
+                .map(|range| i16::from(range.lane.sign()))
+                .collect(),
+            floors: read.ranges.iter().map(|range| row::place(range.floor)).collect(),
+            limits: read.ranges.iter().map(|range| i64::from(range.limit)).collect(),
+            skip: skip.into_iter().collect(),
+            max_bytes: i64::try_from(read.max_bytes).unwrap_or(i64::MAX),
+            skip_dead: names(&read.skip_dead),
+            begun: round.begin(shards),
+            visits: crate::heads::VISITS,
+            heads: i64::from(parked.heads),
+            not_for: names(&parked.not_for),
+            busy: parked.busy.iter().map(|(seq, _)| row::place(*seq)).collect(),
+            busy_for: parked
+                .busy
+                .iter()
+                .map(|(_, name)| storable(destination_text(name.as_ref())))
+                .collect(),
+            followers: i64::from(parked.followers),
+            dedup: dedup.map(clock::seconds),
+        }
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+        [
+            &self.shards,
+            &self.lanes,
+            &self.floors,
+            &self.limits,
+            &self.skip,
+            &self.max_bytes,
+            &self.skip_dead,
+            &self.begun.shards,
+            &self.begun.destinations,
+            &self.begun.lines,
+            &self.begun.lanes,
+            &self.visits,
+            &self.heads,
+            &self.not_for,
+            &self.busy,
+            &self.busy_for,
+            &self.followers,
+            &self.dedup,
+        ]
+    }
+}

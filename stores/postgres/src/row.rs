@@ -1,0 +1,151 @@
+//! A stored row as an event, or the reason why it is none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use postrider_core::{DestinationName, Event, EventId, Lane, OrderKey, Payload, Seq, Shard, Timestamp};
+use tokio_postgres::Row;
+
+use crate::clock::Micros;
+use crate::error::Result;
+
+/// The columns of the producer and of the place, in the order that [`Stored::read`] expects.
+pub(crate) const COLUMNS: &str = "seq, shard, lane, event_id, event_type, aggregate_type, aggregate_id, \
+     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+
+/// The same for the history, which keeps neither shard nor lane.
+pub(crate) const SENT_COLUMNS: &str = "seq, 0::smallint, 0::smallint, event_id, event_type, aggregate_type, aggregate_id, \
+     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+
+/// What a producer wrote, moved unchanged from table to table.
+pub(crate) const CARRIED: &str = "event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, \
+     content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+
+/// How many columns [`COLUMNS`] are.
+pub(crate) const COUNT: usize = 17;
+
+/// The columns of [`CARRIED`] of one table.
+pub(crate) fn carried_of(table: &str) -> String {
+    let columns: Vec<String> = CARRIED
+        .split(',')
+        .map(|name| format!("{table}.{}", name.trim()))
+        .collect();
+    columns.join(", ")
+}
+
+/// The hash of the key of a queued row, by which `outbox_parked` is indexed.
+pub(crate) fn line(table: &str) -> String {
+    format!(
+        "md5(CASE WHEN {table}.replay_id IS NULL THEN '' ELSE E'\\x1freplay\\x1f' || {table}.replay_id || E'\\x1f' END \
+         || coalesce({table}.event_key, {table}.aggregate_type || E'\\x1f' || {table}.aggregate_id))::uuid"
+    )
+}
+
+/// A row with everything that can be said of it even when it is bad.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) seq: Seq,
+    pub(crate) shard: Shard,
+    pub(crate) lane: Lane,
+    pub(crate) key: OrderKey,
+    pub(crate) event_id: EventId,
+    pub(crate) event_type: String,
+    pub(crate) shown_key: String,
+    pub(crate) available_at: Option<Timestamp>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) replay: Option<Arc<str>>,
+    pub(crate) event: std::result::Result<Event, String>,
+}
+
+impl Stored {
+    /// Reads a row whose columns from `at` onwards are [`COLUMNS`].
+    pub(crate) fn read(row: &Row, at: usize) -> Result<Self> {
+        let event_id = EventId::from(row.try_get::<_, Option<&str>>(at + 3)?.unwrap_or_default());
+        let replay: Option<Arc<str>> = row.try_get::<_, Option<&str>>(at + 15)?.map(Arc::from);
+        let enqueued_at: Option<Micros> = row.try_get(at + 16)?;
+        let created_at: Option<Micros> = row.try_get(at + 14)?;
+        let created_at = Timestamp(created_at.or(enqueued_at).map_or(0, |time| time.0));
+        let headers = headers(row.try_get(at + 11)?);
+        let (headers, bad) = match headers {
+            Ok(headers) => (headers, None),
+            Err(reason) => (BTreeMap::new(), Some(reason)),
+        };
+        let event = Event {
+            id: event_id.clone(),
+            event_type: row.try_get(at + 4)?,
+            aggregate_type: row.try_get(at + 5)?,
+            aggregate_id: row.try_get(at + 6)?,
+            key: row.try_get(at + 7)?,
+            payload: payload(row.try_get(at + 8)?, row.try_get(at + 9)?),
+            content_type: row.try_get(at + 10)?,
+            headers,
+            priority: row.try_get::<_, Option<i32>>(at + 12)?.unwrap_or(0),
+            available_at: row.try_get::<_, Option<Micros>>(at + 13)?.map(Timestamp::from),
+            created_at: Some(created_at),
+        };
+        let key = match &replay {
+            Some(replay) => OrderKey::replayed(replay, event.order_key().as_str()),
+            None => event.order_key(),
+        };
+        Ok(Self {
+            seq: seq(row.try_get(at)?),
+            shard: Shard(u16::try_from(row.try_get::<_, i16>(at + 1)?).unwrap_or(0)),
+            lane: Lane::of(i64::from(row.try_get::<_, i16>(at + 2)?)),
+            key,
+            event_id,
+            event_type: event.event_type.clone(),
+            shown_key: event.key_text().into_owned(),
+            available_at: event.available_at,
+            created_at,
+            replay,
+            event: match bad {
+                Some(reason) => Err(reason),
+                None => match event.validate() {
+                    Ok(()) => Ok(event),
+                    Err(invalid) => Err(invalid.to_string()),
+                },
+            },
+        })
+    }
+}
+
+/// A place as the core has it.
+pub(crate) fn seq(place: i64) -> Seq {
+    Seq(u128::try_from(place).unwrap_or(0))
+}
+
+/// A place as PostgreSQL has it. One beyond its range names no row, and neither does the highest.
+pub(crate) fn place(seq: Seq) -> i64 {
+    i64::try_from(seq.0).unwrap_or(i64::MAX)
+}
+
+/// The column's form of a destination: empty for a row that could not be routed, because null is equal to nothing.
+pub(crate) fn destination_text(destination: Option<&DestinationName>) -> &str {
+    destination.map_or("", DestinationName::as_str)
+}
+
+/// The destination of a column's text.
+pub(crate) fn destination(text: &str) -> Option<DestinationName> {
+    (!text.is_empty()).then(|| DestinationName::from(text))
+}
+
+/// Text without the one character that PostgreSQL does not store.
+pub(crate) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn payload(text: Option<String>, bytes: Option<&[u8]>) -> Payload {
+    match (text, bytes) {
+        (Some(text), _) => Payload::Text(text),
+        (None, Some(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
+        (None, None) => Payload::Tombstone,
+    }
+}
+
+fn headers(text: Option<&str>) -> std::result::Result<BTreeMap<String, String>, String> {
+    let Some(text) = text else {
+        return Ok(BTreeMap::new());
+    };
+    serde_json::from_str(text).map_err(|error| format!("headers: is not a JSON object of strings: {error}"))
+}

@@ -1,0 +1,220 @@
+//! The tables: made, checked, printed and removed.
+
+use std::time::Duration;
+
+use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind};
+
+use crate::PgStore;
+use crate::config::PgOptions;
+use crate::error::{Error, Result};
+use crate::ident::{Tables, role};
+use crate::operator::Work;
+
+/// What this program needs.
+pub(crate) const WANTED: u32 = STEPS.len() as u32;
+
+/// A migration may wait for locks and build indexes; the limits of a relay's calls are not for it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+struct Step {
+    name: &'static str,
+    up: &'static str,
+    down: &'static str,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "tables",
+        up: include_str!("sql/0001_tables.up.sql"),
+        down: include_str!("sql/0001_tables.down.sql"),
+    },
+    Step {
+        name: "functions",
+        up: include_str!("sql/0002_functions.up.sql"),
+        down: include_str!("sql/0002_functions.down.sql"),
+    },
+    Step {
+        name: "views",
+        up: include_str!("sql/0003_views.up.sql"),
+        down: include_str!("sql/0003_views.down.sql"),
+    },
+];
+
+impl Schema for PgStore {
+    fn migrations(&self) -> Vec<Migration> {
+        migrations(self.tables(), self.options())
+    }
+
+    fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>> {
+        Box::pin(
+            self.operate("looking at the outbox tables", PATIENCE, |work| async move {
+                status(&work).await
+            }),
+        )
+    }
+
+    fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
+        Box::pin(
+            self.operate("making the outbox tables", PATIENCE, |work| async move {
+                up(&work).await
+            }),
+        )
+    }
+
+    fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
+        Box::pin(
+            self.operate("removing the outbox tables", PATIENCE, |work| async move {
+                down(&work).await
+            }),
+        )
+    }
+}
+
+impl PgStore {
+    /// The statements that let a role run a relay and the console, and nothing else. Producers need
+    /// `INSERT` on the outbox table only.
+    pub fn print_grants(&self, name: &str) -> String {
+        let tables = self.tables();
+        let schema = tables.schema();
+        let mut sql = format!("GRANT USAGE ON SCHEMA \"{schema}\" TO {{role}};\n");
+        sql.push_str(include_str!("sql/grants.sql"));
+        tables.sql(&sql).replace("{role}", &role(name))
+    }
+}
+
+/// Checks that the tables are the ones that this program knows. The version comes with the answer of every call, so that
+/// a migration that another process makes is noticed at once. One version ahead is fine: programs are rolled out behind
+/// their migrations.
+pub(crate) fn check(installed: Option<i32>) -> Result<()> {
+    match u32::try_from(installed.unwrap_or(0)).unwrap_or(0) {
+        version if version == WANTED || version == WANTED + 1 => Ok(()),
+        other => Err(wrong_version(other)),
+    }
+}
+
+fn wrong_version(installed: u32) -> Error {
+    let text = if installed > WANTED {
+        format!(
+            "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}: update the program"
+        )
+    } else {
+        format!(
+            "the outbox tables are of version {installed}, this program needs {WANTED}: run `postrider migrate up`"
+        )
+    };
+    Error::new(StoreErrorKind::Schema, text)
+}
+
+pub(crate) fn migrations(tables: &Tables, options: &PgOptions) -> Vec<Migration> {
+    let shards = options.shards.clamp(1, 1_024).to_string();
+    let strict = if options.strict_keys {
+        include_str!("sql/strict_keys.sql")
+    } else {
+        ""
+    };
+    let fill = |text: &str| tables.sql(&text.replace("{strict}", strict).replace("{shards}", &shards));
+    (1..)
+        .zip(STEPS)
+        .map(|(version, step)| Migration {
+            version,
+            name: step.name,
+            up: fill(step.up),
+            down: fill(step.down),
+        })
+        .collect()
+}
+
+async fn installed(work: &Work) -> Result<u32> {
+    let name = work.sql("{outbox_migrations}");
+    let row = work
+        .client()
+        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&name])
+        .await?;
+    if !row.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    let sql = work.sql("SELECT coalesce(max(version), 0) FROM {outbox_migrations}");
+    let version: i32 = work.client().query_one(&sql, &[]).await?.try_get(0)?;
+    Ok(u32::try_from(version).unwrap_or(0))
+}
+
+async fn status(work: &Work) -> Result<SchemaStatus> {
+    let mut status = SchemaStatus {
+        installed: installed(work).await?,
+        wanted: WANTED,
+        queued: 0,
+        parked: 0,
+    };
+    if status.installed > 0 {
+        let sql = work.sql("SELECT (SELECT count(*) FROM {outbox}), (SELECT count(*) FROM {outbox_parked})");
+        let row = work.client().query_one(&sql, &[]).await?;
+        let count = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
+        (status.queued, status.parked) = (count(0)?, count(1)?);
+    }
+    Ok(status)
+}
+
+/// Of several processes one migrates, and the others wait and find nothing left to do.
+async fn take_turns(work: &Work) -> Result<()> {
+    work.client()
+        .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
+        .await?;
+    let name = work.sql("{outbox}");
+    work.client()
+        .execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))",
+            &[&name],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn up(work: &Work) -> Result<Vec<u32>> {
+    take_turns(work).await?;
+    let installed = installed(work).await?;
+    if installed > WANTED {
+        return Err(wrong_version(installed));
+    }
+    let mut taken = Vec::new();
+    for step in migrations(&work.tables, &work.options)
+        .into_iter()
+        .filter(|step| step.version > installed)
+    {
+        work.client().batch_execute(&step.up).await?;
+        taken.push(step.version);
+    }
+    Ok(taken)
+}
+
+async fn down(work: &Work) -> Result<Vec<u32>> {
+    take_turns(work).await?;
+    let mut found = installed(work).await?;
+    if found > WANTED {
+        return Err(wrong_version(found));
+    }
+    if found > 0 {
+        // Nothing may be inserted between the count and the end.
+        work.client()
+            .batch_execute(&work.sql("LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE"))
+            .await?;
+        let status = status(work).await?;
+        found = status.installed;
+        if status.queued + status.parked > 0 {
+            let text = format!(
+                "the outbox holds {} queued and {} parked rows, which would be lost: let the relay publish them, or discard them",
+                status.queued, status.parked
+            );
+            return Err(Error::new(StoreErrorKind::Schema, text));
+        }
+    }
+    let mut taken = Vec::new();
+    for step in migrations(&work.tables, &work.options)
+        .into_iter()
+        .rev()
+        .filter(|step| step.version <= found)
+    {
+        work.client().batch_execute(&step.down).await?;
+        taken.push(step.version);
+    }
+    Ok(taken)
+}

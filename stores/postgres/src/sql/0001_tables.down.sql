@@ -1,0 +1,11 @@
+DROP TABLE {outbox_audit};
+DROP TABLE {outbox_control};
+DROP TABLE {outbox_relay};
+DROP TABLE {outbox_shard};
+DROP TABLE {outbox_counter};
+DROP TABLE {outbox_sent};
+DROP TABLE {outbox_parked};
+DROP TABLE {outbox};
+DROP FUNCTION {outbox_fill_id}();
+DROP FUNCTION {outbox_make_id}();
+DROP TABLE {outbox_migrations};

@@ -1,0 +1,7 @@
+GRANT SELECT ON {outbox_migrations}, {outbox_seq}, {outbox_events}, {outbox_parked_status} TO {role};
+GRANT SELECT, INSERT, DELETE ON {outbox}, {outbox_sent} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {outbox_parked}, {outbox_relay}, {outbox_control} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {outbox_counter} TO {role};
+GRANT SELECT, UPDATE ON {outbox_shard} TO {role};
+GRANT SELECT, INSERT ON {outbox_audit} TO {role};
+GRANT EXECUTE ON FUNCTION {outbox_maintain}(interval) TO {role};

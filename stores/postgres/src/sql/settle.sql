@@ -1,0 +1,83 @@
+-- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
+-- OFFSET 0 keeps a lookup a lookup, arrays are conditions of an index, IS TRUE keeps a set a hash, and what became of parked
+-- rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
+WITH
+f AS MATERIALIZED (
+    SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)
+    JOIN {outbox_shard} s ON s.shard = x.shard AND s.token = x.token
+    ORDER BY s.shard FOR SHARE OF s
+),
+t AS MATERIALIZED (
+    SELECT x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n, o.*
+    FROM unnest($3::bigint[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[])
+        WITH ORDINALITY x(place, id, order_key, outcome, destination, receipt, more, parks, n)
+    CROSS JOIN LATERAL (
+        SELECT o.* FROM {outbox} o
+        WHERE o.seq = x.place AND (o.event_id || '') = x.id AND o.shard = ANY (ARRAY(SELECT f.shard FROM f)) OFFSET 0
+    ) o
+),
+gone AS (DELETE FROM {outbox} o WHERE o.seq = ANY (ARRAY(SELECT t.seq FROM t)) RETURNING o.seq),
+d AS MATERIALIZED (SELECT t.* FROM t WHERE (t.seq IN (SELECT g.seq FROM gone g)) IS TRUE),
+p AS (
+    DELETE FROM {outbox_parked} o
+    WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
+      AND (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' IN ('0', '1') OR (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '3' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text))
+    RETURNING o.*, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w')::smallint AS what, ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'r' AS receipt, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks,
+        (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
+),
+u AS (
+    UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
+        error_kind, error_text, first_failed_at, last_failed_at) = (
+        SELECT o.version + 1, k.dead, now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent,
+            CASE WHEN k.kind IS NULL THEN o.redriven ELSE false END, now(),
+            coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
+            CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
+            CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
+        FROM jsonb_to_record(($12::jsonb -> (o.seq || ':' || o.destination)) -> 'k')
+            k(dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text))
+    WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
+      AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '2' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text
+    RETURNING o.*, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
+),
+parked AS (
+    INSERT INTO {outbox_parked} (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
+        next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at)
+    SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version, {carried r}, k.destination, k.dead,
+        now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent, k.kind, k.text,
+        CASE WHEN k.kind IS NOT NULL THEN now() END,
+        CASE WHEN k.kind IS NOT NULL THEN now() END, now()
+    FROM (
+        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb
+        FROM d WHERE d.parks IS NOT NULL
+        UNION ALL
+        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks
+        FROM p WHERE p.what = 3 AND p.parks IS NOT NULL
+        UNION ALL
+        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks
+        FROM u WHERE u.parks IS NOT NULL
+    ) r
+    CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, dead boolean, wait bigint, attempts bigint,
+        failures bigint, maybe_sent boolean, kind text, text text)
+    ON CONFLICT (seq, destination) DO NOTHING
+),
+{history}
+counted AS (
+    INSERT INTO {outbox_counter} AS c (slot, published, duplicates, dropped)
+    SELECT (SELECT min(f.shard) FROM f), sum(n.published), sum(n.duplicates), sum(n.dropped)
+    FROM (
+        SELECT CASE WHEN d.outcome = 0 THEN (d.destination IS NOT NULL)::integer
+                    + CASE WHEN d.more IS NULL THEN 0 ELSE json_array_length(d.more::json) END ELSE 0 END AS published,
+               (d.outcome = 1)::integer AS duplicates, (d.outcome = 2)::integer AS dropped FROM d
+        UNION ALL
+        SELECT (p.what = 0)::integer, (p.what = 1)::integer, (p.what = 3 AND p.parks IS NULL)::integer FROM p
+    ) n
+    HAVING sum(n.published) + sum(n.duplicates) + sum(n.dropped) > 0
+    ON CONFLICT (slot) DO UPDATE SET published = c.published + excluded.published,
+        duplicates = c.duplicates + excluded.duplicates, dropped = c.dropped + excluded.dropped
+),
+clean AS (
+    UPDATE {outbox_shard} s SET unclean = 0, suspect = NULL
+    WHERE (s.unclean <> 0 OR s.suspect IS NOT NULL)
+      AND s.shard = ANY (ARRAY(SELECT d.shard FROM d UNION SELECT p.shard FROM p UNION SELECT u.shard FROM u))
+)
+SELECT ARRAY(SELECT f.shard FROM f), ARRAY(SELECT d.n FROM d), ARRAY(SELECT p.n FROM p UNION ALL SELECT u.n FROM u)

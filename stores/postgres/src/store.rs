@@ -1,0 +1,247 @@
+//! The handle that implements the traits.
+
+use std::future::Future;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use postrider_core::{
+    BoxFuture, Doorbell, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError,
+    StoreErrorKind,
+};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::config::PgOptions;
+use crate::connect::{Link, Role};
+use crate::doorbell::{Bell, Handle};
+use crate::error::Error;
+use crate::heads::Round;
+use crate::horizon::Horizon;
+use crate::ident::Tables;
+use crate::operator::{Operator, Work};
+use crate::produce::{EnqueueError, Outbox};
+use crate::tls::Address;
+use crate::{lease, read, settle};
+
+/// How often the partitions of the history are looked after.
+const MAINTAIN_EVERY: Duration = Duration::from_secs(3_600);
+
+/// An outbox in PostgreSQL. Clones are handles to the same three connections.
+#[derive(Clone, Debug)]
+pub struct PgStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    tables: Arc<Tables>,
+    options: PgOptions,
+    reads: Arc<Link>,
+    writes: Arc<Link>,
+    operator: Operator,
+    bell: Option<Arc<Bell>>,
+    read_sql: String,
+    settle_sql: String,
+    horizon: Horizon,
+    /// Where the search for due heads goes on at the next read.
+    round: Round,
+    /// One read at a time, as the contract has it: what a sample proves is for the snapshot behind it.
+    reading: Mutex<()>,
+    maintained: Mutex<Option<Instant>>,
+}
+
+impl PgStore {
+    /// Connects and checks that the server can hold an outbox: a primary, in UTF-8. Makes no tables: that is what
+    /// [`Schema::up`](postrider_core::Schema::up) is for.
+    pub async fn connect(url: &str, options: PgOptions) -> Result<PgStore, StoreError> {
+        let store = Self::lazy(url, options)?;
+        store.inner.reads.session("connecting to the database").await?;
+        Ok(store)
+    }
+
+    /// The same without connecting: connections come about when they are needed. Fails for a url that cannot be read.
+    pub fn lazy(url: &str, options: PgOptions) -> Result<PgStore, StoreError> {
+        let address = Address::parse(url, &options)?;
+        Self::at(address, options)
+    }
+
+    /// The same with a configuration of the driver.
+    pub fn with_config(config: tokio_postgres::Config, options: PgOptions) -> Result<PgStore, StoreError> {
+        let address = Address::with(config, &options.tls, false, &options)?;
+        Self::at(address, options)
+    }
+
+    fn at(address: Address, options: PgOptions) -> Result<PgStore, StoreError> {
+        let tables = Tables::new(&options.schema, &options.prefix)
+            .map_err(|error| StoreError::new(StoreErrorKind::Schema, error.to_string()).with_source(error))?;
+        let tables = Arc::new(tables);
+        let direct = match &options.listen_url {
+            Some(url) => Some(Address::parse(url.expose(), &options)?),
+            None => None,
+        };
+        let link = |address: &Address, role| Arc::new(Link::new(address.clone(), role, &options));
+        let reads = link(&address, Role::Relay);
+        let aside = link(direct.as_ref().unwrap_or(&address), Role::Operator);
+        // The reader has nothing else to do while the relay goes to sleep. Behind a pooler the direct connection is the
+        // only one with sessions.
+        let sleeper = if direct.is_some() { &aside } else { &reads };
+        let bell =
+            (!options.poll_only).then(|| Arc::new(Bell::new(Arc::clone(sleeper), Arc::clone(&tables))));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                read_sql: read::sql(&tables, options.dedup_window().is_some()),
+                settle_sql: settle::sql(&tables, options.history.is_some()),
+                writes: link(&address, Role::Relay),
+                operator: Operator::new(aside),
+                reads,
+                bell,
+                horizon: Horizon::default(),
+                round: Round::default(),
+                reading: Mutex::default(),
+                maintained: Mutex::default(),
+                tables,
+                options,
+            }),
+        })
+    }
+
+    /// The settings that the store was opened with.
+    pub fn options(&self) -> &PgOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.inner.tables
+    }
+
+    /// Looks after the partitions of the history beside the relay's work. A failure is not the relay's: the next hour is
+    /// another chance, and partitions are made a week ahead.
+    async fn maintain_in_time(&self) {
+        let mut last = self.inner.maintained.lock().await;
+        if last.is_some_and(|at| at.elapsed() < MAINTAIN_EVERY) {
+            return;
+        }
+        *last = Some(Instant::now());
+        drop(last);
+        let store = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.maintain().await {
+                tracing::warn!(%error, "the partitions of the history could not be looked after");
+            }
+        });
+    }
+
+    /// Makes the partitions of the coming days and removes those that are older than the history is kept; answers how
+    /// many were removed. A relay does this by itself, once an hour.
+    pub async fn maintain(&self) -> Result<u64, StoreError> {
+        let keep = self.inner.options.history.map(clock::seconds);
+        let doing = "looking after the history";
+        self.operate(doing, Duration::from_secs(30), |work| async move {
+            let sql = work.sql("SELECT {outbox_maintain}(make_interval(secs => $1::double precision))");
+            let removed: i32 = work.client().query_one(&sql, &[&keep]).await?.try_get(0)?;
+            Ok(u64::try_from(removed).unwrap_or(0))
+        })
+        .await
+    }
+
+    /// Commits events in a transaction of their own, all of them or none: for tools and for trying things out. A service
+    /// uses an [`Outbox`](crate::Outbox), in the transaction that the events belong to.
+    pub async fn send(&self, events: &[Event]) -> Result<(), EnqueueError> {
+        let outbox = Outbox::of(self.tables().clone());
+        let refused = std::sync::Mutex::new(None);
+        let done = self
+            .operate("sending events", Duration::from_secs(30), |work| {
+                let (outbox, refused) = (&outbox, &refused);
+                async move {
+                    let events: Vec<&Event> = events.iter().collect();
+                    outbox.insert(work.client(), &events).await.map_err(|error| {
+                        *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        Error::new(StoreErrorKind::Other, "the events were refused")
+                    })
+                }
+            })
+            .await;
+        match (done, refused.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(EnqueueError::from(error)),
+        }
+    }
+
+    /// Does a piece of an operator's work in one transaction.
+    pub(crate) async fn operate<T, F, Fut>(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        F: FnOnce(Work) -> Fut + Send,
+        Fut: Future<Output = crate::error::Result<T>> + Send,
+        T: Send,
+    {
+        let inner = &self.inner;
+        inner
+            .operator
+            .run(doing, limit, &inner.tables, &inner.options, work)
+            .await
+    }
+}
+
+impl Store for PgStore {
+    fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let standing =
+                inner
+                    .writes
+                    .run("renewing the lease", inner.writes.limit(), |session| async move {
+                        lease::heartbeat(&session, &inner.tables, &beat).await
+                    });
+            let standing = standing.await?;
+            self.maintain_in_time().await;
+            Ok(standing)
+        })
+    }
+
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<Page, StoreError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let _one = inner.reading.lock().await;
+            let dedup = inner.options.dedup_window();
+            let page = inner
+                .reads
+                .run("reading the outbox", inner.reads.limit(), |session| async move {
+                    read::read(
+                        &session,
+                        &inner.tables,
+                        &inner.read_sql,
+                        dedup,
+                        &inner.horizon,
+                        &inner.round,
+                        &read,
+                    )
+                    .await
+                });
+            page.await
+        })
+    }
+
+    fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let settled = inner
+                .writes
+                .run("settling a batch", inner.writes.limit(), |session| async move {
+                    settle::settle(&session, &inner.tables, &inner.settle_sql, &settle).await
+                });
+            settled.await
+        })
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        let bell = self.inner.bell.as_ref()?;
+        Some(Arc::new(Handle(Arc::clone(bell))))
+    }
+}

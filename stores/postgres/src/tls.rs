@@ -1,0 +1,251 @@
+//! Where a database is and how the way there is protected.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_core::{StoreError, StoreErrorKind};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::{PgOptions, PgTls};
+
+/// An address with everything that is needed to connect to it.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    pub(crate) tls: Option<MakeRustlsConnect>,
+}
+
+impl std::fmt::Debug for Address {
+    /// The hosts and nothing else: a configuration holds the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, TLS {}", self.config.get_hosts(), self.tls.is_some())
+    }
+}
+
+impl Address {
+    /// Reads a url. The driver knows neither `verify-full` nor `sslrootcert`, so these are taken out first.
+    pub(crate) fn parse(url: &str, options: &PgOptions) -> Result<Self, StoreError> {
+        let (plain, mode, authority) = take_tls(url);
+        // The driver's error may quote the url, and with it the password.
+        let mut config: Config = plain.parse().map_err(|_: tokio_postgres::Error| {
+            refuse("the url of the database cannot be read; it is like postgres://user@host:5432/database")
+        })?;
+        if let (None, Some(user)) = (config.get_user(), &options.user) {
+            config.user(user);
+        }
+        if let (None, Some(password)) = (config.get_password(), &options.password) {
+            config.password(password.expose());
+        }
+        let tls = match (&options.tls, mode.as_deref(), authority) {
+            (PgTls::Auto, _, Some(file)) => PgTls::Authority(file.into()),
+            (PgTls::Auto, Some("disable"), None) => PgTls::Off,
+            (tls, ..) => tls.clone(),
+        };
+        let asked = matches!(mode.as_deref(), Some("verify-full" | "verify-ca" | "require"));
+        Self::with(config, &tls, asked, options)
+    }
+
+    /// Takes a configuration of the driver as it is, apart from what the promises rest on.
+    pub(crate) fn with(
+        mut config: Config,
+        tls: &PgTls,
+        asked: bool,
+        options: &PgOptions,
+    ) -> Result<Self, StoreError> {
+        let tls = match tls {
+            PgTls::Auto if asked || !is_local(&config) => Some(verified(system_roots()?)?),
+            PgTls::Auto | PgTls::Off => None,
+            PgTls::Authority(file) => Some(verified(roots_in(file)?)?),
+            PgTls::Unverified => Some(unverified()?),
+        };
+        // Below the lease: a host that dies without a word must not hold a shard for hours. The system counts in seconds.
+        let seconds = |limit: std::time::Duration| limit.max(std::time::Duration::from_secs(1));
+        config
+            .ssl_mode(if tls.is_some() {
+                SslMode::Require
+            } else {
+                SslMode::Disable
+            })
+            .application_name("postrider")
+            .connect_timeout(options.connect_timeout)
+            .tcp_user_timeout(seconds(options.statement_timeout * 2))
+            .keepalives(true)
+            .keepalives_idle(seconds(options.statement_timeout))
+            .keepalives_interval(seconds(options.statement_timeout / 2))
+            .keepalives_retries(3);
+        Ok(Self {
+            config,
+            tls: tls.map(MakeRustlsConnect::new),
+        })
+    }
+}
+
+/// The url without the parameters about TLS, the mode, and the file of authorities.
+fn take_tls(url: &str) -> (String, Option<String>, Option<String>) {
+    let Some((base, query)) = url.split_once('?') else {
+        return (url.to_owned(), None, None);
+    };
+    let (mut mode, mut authority) = (None, None);
+    let mut rest = Vec::new();
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("sslmode", value)) => mode = Some(value.to_owned()),
+            Some(("sslrootcert", value)) => authority = Some(value.replace("%2F", "/").replace("%2f", "/")),
+            _ => rest.push(pair),
+        }
+    }
+    let plain = match rest.is_empty() {
+        true => base.to_owned(),
+        false => format!("{base}?{}", rest.join("&")),
+    };
+    (plain, mode, authority)
+}
+
+/// Whether nobody outside this machine is on the way.
+fn is_local(config: &Config) -> bool {
+    let local = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
+    };
+    config.get_hosts().iter().all(local)
+}
+
+fn verified(roots: RootCertStore) -> Result<ClientConfig, StoreError> {
+    Ok(builder()?.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn unverified() -> Result<ClientConfig, StoreError> {
+    let anybody = Arc::new(Anybody(Arc::new(ring::default_provider())));
+    let builder = builder()?.dangerous().with_custom_certificate_verifier(anybody);
+    Ok(builder.with_no_client_auth())
+}
+
+/// The provider is named, because with several in one build the default of the library panics.
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, StoreError> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refuse("TLS cannot be set up").with_source(error))
+}
+
+fn system_roots() -> Result<RootCertStore, StoreError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    match roots.is_empty() {
+        true => Err(refuse(
+            "the system has no certificate authorities to verify the database with; install them or name a file",
+        )),
+        false => Ok(roots),
+    }
+}
+
+fn roots_in(file: &Path) -> Result<RootCertStore, StoreError> {
+    let failed = || {
+        refuse(format!(
+            "the certificate authorities in {} cannot be read",
+            file.display()
+        ))
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed().with_source(error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| failed().with_source(error))?;
+        roots
+            .add(certificate)
+            .map_err(|error| failed().with_source(error))?;
+    }
+    match roots.is_empty() {
+        true => Err(failed()),
+        false => Ok(roots),
+    }
+}
+
+fn refuse(text: impl Into<Box<str>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, text)
+}
+
+/// Believes whoever answers. Only made when a person asked for exactly that.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_plain_and_everything_else_verified() {
+        let parse = |url: &str| Address::parse(url, &PgOptions::default());
+        for plain in [
+            "postgres://u@127.0.0.1/d",
+            "postgres://u@localhost:5433/d",
+            "postgres://u@h/d?sslmode=disable",
+        ] {
+            assert!(parse(plain).unwrap().tls.is_none(), "{plain}");
+        }
+        // Without authorities in the system this is refused, which is not plain either.
+        for verified in [
+            "postgres://u@db.example/d",
+            "postgres://u@127.0.0.1/d?sslmode=verify-full",
+        ] {
+            assert!(
+                parse(verified).map_or(true, |address| address.tls.is_some()),
+                "{verified}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_error_and_no_debug_shows_the_password() {
+        let error = Address::parse("postgres://u:hunter2@h:notaport/d", &PgOptions::default()).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+        let address = Address::parse("postgres://u:hunter2@127.0.0.1/d", &PgOptions::default()).unwrap();
+        assert!(!format!("{address:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Servers that stop, crash and hang, and databases that cannot hold an outbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Schema, Settle, Store, StoreErrorKind};
+use postrider_postgres::{PgOptions, PgStore};
+use postrider_testkit::servers::Postgres;
+
+use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent};
+
+/// A server of its own, with tables and a relay.
+async fn own_server() -> (Postgres, String, Relay) {
+    let server = tokio::task::spawn_blocking(|| Postgres::start().expect("a server"))
+        .await
+        .expect("started");
+    let url = server.database().url;
+    let store = PgStore::connect(&url, few_shards()).await.expect("connected");
+    store.up().await.expect("the tables are made");
+    let standing = store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    let fence = standing
+        .leases
+        .iter()
+        .map(|lease| (lease.shard, lease.token))
+        .collect();
+    (server, url, Relay { store, fence })
+}
+
+async fn enqueue(url: &str, id: &str) {
+    let mut client = connect(url).await;
+    let tx = client.transaction().await.expect("a transaction");
+    postrider_postgres::Outbox::default()
+        .enqueue(&tx, &event(id, "k"))
+        .await
+        .expect("enqueued");
+    tx.commit().await.expect("committed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_and_a_crash_are_survived() {
+    let (server, url, relay) = own_server().await;
+    for (id, crash) in [("a", false), ("b", true)] {
+        enqueue(&url, id).await;
+        let rows = relay.queued().await;
+        assert_eq!(rows.len(), 1);
+        if crash {
+            server.kill9().expect("killed");
+        } else {
+            server.stop().expect("stopped");
+        }
+        let settle = Arc::new(Settle {
+            fence: relay.fence.clone(),
+            queued: vec![sent(&rows[0], "d")],
+            parked: vec![],
+        });
+        let error = relay
+            .store
+            .settle(settle.clone())
+            .await
+            .expect_err("nobody is there");
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error:?}");
+        server.start_again().expect("started");
+        let began = std::time::Instant::now();
+        while relay.store.settle(settle.clone()).await.is_err() {
+            assert!(
+                began.elapsed() < Duration::from_secs(5),
+                "it resumes within seconds"
+            );
+        }
+        assert!(relay.queued().await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_hangs_is_given_up() {
+    let db = Db::new().await;
+    let options = PgOptions {
+        statement_timeout: Duration::from_millis(300),
+        ..few_shards()
+    };
+    let store = db.open(options);
+    store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    let blocker = db.connect().await;
+    blocker
+        .batch_execute("BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
+        .await
+        .expect("locked");
+    let relay = Relay {
+        store,
+        fence: vec![(postrider_core::Shard(0), postrider_core::Token(1))],
+    };
+    let began = std::time::Instant::now();
+    let error = relay
+        .store
+        .read(relay.everything())
+        .await
+        .expect_err("it does not wait for ever");
+    assert_eq!(error.kind(), StoreErrorKind::Busy, "{error:?}");
+    assert!(began.elapsed() < Duration::from_secs(3));
+    blocker.batch_execute("ROLLBACK").await.expect("unlocked");
+    relay.store.read(relay.everything()).await.expect("a page");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_tables_are_named() {
+    let db = Db::without_tables(few_shards());
+    let error = db.store.heartbeat(heartbeat("one")).await.expect_err("no tables");
+    assert_eq!(error.kind(), StoreErrorKind::Schema);
+    assert!(error.to_string().contains("postrider migrate up"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_in_another_encoding_is_refused() {
+    let server = Postgres::shared();
+    let name = format!("latin_{}", std::process::id());
+    server.sql(
+        "postgres",
+        &format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0"),
+    );
+    let error = PgStore::connect(&server.url(&name), few_shards())
+        .await
+        .expect_err("not UTF-8");
+    assert!(error.to_string().contains("UTF8"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_call_leaves_no_transaction_open() {
+    let db = Db::new().await;
+    for micros in [0, 50, 200, 500, 1_000, 2_000, 5_000] {
+        let limit = Duration::from_micros(micros);
+        let _ = tokio::time::timeout(limit, db.store.heartbeat(heartbeat("one"))).await;
+        let _ = tokio::time::timeout(limit, postrider_core::Console::stats(&db.store)).await;
+        let _ = tokio::time::timeout(limit, db.store.status()).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let open = db.number("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()");
+    assert_eq!(open, 0);
+    assert!(db.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider' AND datname = current_database()") <= 3);
+}

@@ -1,0 +1,133 @@
+//! Transactions that commit late, and relays that must neither miss their rows nor publish past them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Console, Event};
+use postrider_memory::MemorySink;
+use postrider_postgres::{Outbox, PgOptions};
+use postrider_relay::Relay;
+use postrider_testkit::ledger::{Arrived, Committed, Ledger};
+use tokio_util::sync::CancellationToken;
+
+use crate::common::Db;
+
+const WRITERS: u64 = 64;
+const TURNS: u64 = 60;
+const KEYS: u64 = 200;
+
+/// 64 writers that take turns on a row lock per key, some holding their transaction, an unrelated transaction open all
+/// the time, two relays: nothing is stranded and no key is turned round.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_commits_are_neither_missed_nor_passed() {
+    let db = Db::with(PgOptions::default()).await;
+    db.sql(&format!(
+        "CREATE TABLE aggregate (id bigint PRIMARY KEY, version bigint NOT NULL DEFAULT 0);
+         INSERT INTO aggregate SELECT generate_series(0, {KEYS} - 1)"
+    ));
+    let unrelated = db.connect().await;
+    unrelated
+        .batch_execute("BEGIN; INSERT INTO aggregate VALUES (-1)")
+        .await
+        .expect("a transaction");
+
+    let sink = MemorySink::new();
+    let token = CancellationToken::new();
+    let relays: Vec<_> = (0..2)
+        .map(|_| {
+            let relay = Relay::builder()
+                .store(Arc::new(db.open(PgOptions::default())))
+                .sink(Arc::new(sink.clone()))
+                .build()
+                .expect("a relay");
+            let token = token.clone();
+            tokio::spawn(async move { relay.run(token).await })
+        })
+        .collect();
+
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| tokio::spawn(write(writer, db.database.url.clone())))
+        .collect();
+    for writer in writers {
+        writer.await.expect("a writer");
+    }
+    let total = (WRITERS * TURNS) as usize;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while sink.messages().len() < total && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    token.cancel();
+    for relay in relays {
+        let _ = relay.await.expect("a relay ends");
+    }
+
+    let mut ledger = Ledger::new();
+    // What was committed comes from the business table: every version of every key, once.
+    for line in db
+        .sql("SELECT id, version FROM aggregate WHERE id >= 0 ORDER BY id")
+        .lines()
+    {
+        let (key, versions) = line.split_once('|').expect("two columns");
+        for version in 1..=versions.parse().expect("a number") {
+            let id = format!("{key}#{version}");
+            ledger
+                .commit(&Committed::new(id, format!("ORDER/{key}"), version))
+                .expect("once");
+        }
+    }
+    for message in sink.messages() {
+        let key = message
+            .event_id
+            .as_str()
+            .split('#')
+            .next()
+            .expect("a key")
+            .to_owned();
+        ledger.arrive(&Arrived::new(
+            message.event_id.as_str(),
+            format!("ORDER/{key}"),
+            "memory",
+        ));
+    }
+    let report = ledger.report();
+    assert_eq!(
+        (report.lost, report.phantom, report.reordered),
+        (0, 0, 0),
+        "{report:?}"
+    );
+    assert_eq!(report.duplicates, 0, "nothing was interrupted: {report:?}");
+    assert_eq!(
+        db.store.stats().await.expect("stats").queued,
+        0,
+        "nothing is left behind"
+    );
+}
+
+async fn write(writer: u64, url: String) {
+    let mut client = crate::common::connect(&url).await;
+    let outbox = Outbox::default();
+    for turn in 0..TURNS {
+        // A fixed walk that differs from writer to writer.
+        let key = (writer * 31 + turn * 17 + turn * turn * (writer % 7)) % KEYS;
+        let tx = client.transaction().await.expect("a transaction");
+        let sql = "UPDATE aggregate SET version = version + 1 WHERE id = $1 RETURNING version";
+        let version: i64 = tx
+            .query_one(sql, &[&(key as i64)])
+            .await
+            .expect("a version")
+            .get(0);
+        let event = Event::builder("Changed")
+            .id(format!("{key}#{version}"))
+            .aggregate("ORDER", key)
+            .json("{}")
+            .build();
+        outbox
+            .enqueue(&tx, &event.expect("an event"))
+            .await
+            .expect("enqueued");
+        if (writer + turn).is_multiple_of(5) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tx.commit().await.expect("committed");
+    }
+}

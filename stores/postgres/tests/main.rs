@@ -1,0 +1,20 @@
+//! The tests of the PostgreSQL store, in one binary, against a private server.
+//!
+//! - `conformance`: the suite that every store passes.
+//! - `console`: what operators see and do, and what a read tells of parked rows.
+//! - `late`: transactions that commit late, with two relays.
+//! - `faults`: servers that stop, crash and hang.
+//! - `privileges`: the relay under the role that was printed for it.
+//! - `sql`: what other languages insert, and what the tables do by themselves.
+//! - `produce`: the sides of services.
+//! - `drain`: how fast the statements are, without an engine.
+
+mod common;
+mod conformance;
+mod console;
+mod drain;
+mod faults;
+mod late;
+mod privileges;
+mod produce;
+mod sql;

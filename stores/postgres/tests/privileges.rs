@@ -1,0 +1,123 @@
+//! The relay runs under a role that may do what was printed for it, and nothing else.
+
+use postrider_core::{Act, Console, Filter, Park, Settled, Store, StoreErrorKind, Verb};
+use postrider_postgres::PgOptions;
+use postrider_testkit::servers::Postgres;
+
+use crate::common::{Db, Relay, event, few_shards, heartbeat, parks, sent};
+
+/// A store that connects as the role of the relay.
+async fn as_role(db: &Db, role: &str) -> Relay {
+    db.sql(&format!(
+        "DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    ));
+    db.sql(&db.store.print_grants(role));
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", &format!("{role}@"));
+    let store = postrider_postgres::PgStore::connect(&url, few_shards())
+        .await
+        .expect("a connection");
+    let standing = store
+        .heartbeat(heartbeat("restricted"))
+        .await
+        .expect("a heartbeat");
+    Relay {
+        fence: standing
+            .leases
+            .iter()
+            .map(|lease| (lease.shard, lease.token))
+            .collect(),
+        store,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_and_its_console_need_only_what_is_granted() {
+    let db = Db::new().await;
+    let relay = as_role(&db, "relay_role").await;
+    db.enqueue(&[event("a", "k"), event("b", "l"), event("c", "m")])
+        .await;
+    let rows = relay.queued().await;
+    let dead = Park::dead(
+        Some("d".into()),
+        postrider_core::Failure::new(postrider_core::ErrorKind::Rejected, "no"),
+    );
+    let entries = vec![
+        sent(&rows[0], "d"),
+        parks(&rows[1], vec![dead.clone()]),
+        parks(&rows[2], vec![dead]),
+    ];
+    assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 3]);
+    let act = |verb, id: &str| Act {
+        verb,
+        filter: Filter {
+            event_id: Some(id.into()),
+            ..Filter::default()
+        },
+        dry_run: false,
+        actor: "test".into(),
+        limit: 10,
+        from: None,
+    };
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Redrive, "b"))
+            .await
+            .expect("redriven")
+            .touched,
+        1
+    );
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Discard("x".into()), "c"))
+            .await
+            .expect("discarded")
+            .touched,
+        1
+    );
+    assert_eq!(relay.page().await.parked.len(), 1);
+    assert_eq!(relay.store.stats().await.expect("stats").published, 1);
+    assert_eq!(
+        relay
+            .store
+            .list(Filter::default(), 10, None)
+            .await
+            .expect("a list")
+            .events
+            .len(),
+        3,
+        "what was discarded is listed too"
+    );
+    relay.store.pause(None, true).await.expect("paused");
+    relay.store.groups().await.expect("groups");
+    relay.store.maintain().await.expect("partitions are looked after");
+    let bell = relay.store.doorbell().expect("a doorbell");
+    drop(
+        bell.arm(relay.fence.iter().map(|(shard, _)| *shard).collect())
+            .await
+            .expect("armed"),
+    );
+    db.sql("INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
+            VALUES (999, 'old', 'T', 'A', '1', 'published', now() - interval '30 minutes')");
+    let gone = relay
+        .store
+        .purge(std::time::Duration::from_secs(600), 10)
+        .await
+        .expect("purged");
+    assert_eq!(gone, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_grants_is_denied() {
+    let db = Db::new().await;
+    db.sql("DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "stranger@");
+    let store = postrider_postgres::PgStore::lazy(&url, PgOptions::default()).expect("a url");
+    let error = store.heartbeat(heartbeat("stranger")).await.expect_err("denied");
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+}
