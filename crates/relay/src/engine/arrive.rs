@@ -40,6 +40,7 @@ impl Engine {
             deliveries: Vec::new(),
             verdict: None,
             settling: false,
+            rests_until: None,
         };
         let routed = match (&row.event, self.leases.is_killer(row.shard, row.seq)) {
             (Ok(_), true) => Routed::Nowhere(killer()),
@@ -240,6 +241,7 @@ impl Engine {
             deliveries: Vec::new(),
             verdict: None,
             settling: false,
+            rests_until: None,
         };
         let then = match (&row.event, known) {
             (Err(failure), _) => Some(self.still_dead(&item, destination.as_ref(), failure.clone(), out)),

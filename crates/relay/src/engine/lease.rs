@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
 
+use super::again::Again;
 use super::item::{Item, State};
 use super::note::Note;
 use super::rows::lane_index;
@@ -21,8 +22,6 @@ const SPARE: usize = 64;
 const HUNGRY: Duration = Duration::from_secs(1);
 /// No row has this place: it clears the suspect of a shard.
 const NOBODY: Seq = Seq(0);
-/// The wait after a failed heartbeat.
-const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -52,6 +51,7 @@ pub(super) struct Leases {
     next_beat: Time,
     /// After a failed heartbeat nothing is urgent enough to ask again at once.
     failed_until: Option<Time>,
+    again: Again,
     share: Option<usize>,
     shards: usize,
     release: Vec<(Shard, Token)>,
@@ -185,14 +185,17 @@ impl Engine {
         let standing = match standing {
             Ok(standing) => standing,
             Err(error) => {
-                self.leases.next_beat = now + RETRY;
-                self.leases.failed_until = Some(now + RETRY);
+                let random = self.random();
+                let delay = self.leases.again.failed(random);
+                self.leases.next_beat = now + delay;
+                self.leases.failed_until = Some(now + delay);
                 // What was to be given up is given up with the next one; what was to be written is written then.
                 self.leases.release.extend(beat.release);
-                self.note_store("heartbeat", &error, RETRY, out);
+                self.note_store("heartbeat", &error, delay, out);
                 return;
             }
         };
+        self.leases.again.succeeded();
         self.leases.valid_until = Some(beat.sent + self.settings.lease);
         if self.planted(Plant::ClientClock) {
             self.leases.valid_until = Some(now + self.settings.lease * 3 / 2);

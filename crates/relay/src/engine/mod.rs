@@ -7,6 +7,7 @@
 //! `arrive` turns a row into an `item` with one delivery per destination, `send` hands deliveries over in the order of
 //! their `line`, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
 
+mod again;
 mod answer;
 mod arrive;
 mod circuit;

@@ -7,6 +7,7 @@ use postrider_core::{
     DeadLetter, DestinationId, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token,
 };
 
+use super::again::Again;
 use super::note::Note;
 use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
@@ -15,8 +16,6 @@ use super::{Call, Command, Engine, Plant, Time};
 const BUSY_POLL: Duration = Duration::from_millis(5);
 /// Once reads have found nothing for this long, the doorbell is armed.
 const ARM_AFTER: Duration = Duration::from_millis(15);
-/// The wait after a failed read.
-const RETRY: Duration = Duration::from_millis(250);
 /// Due heads per read, and rows behind each.
 const HEADS: usize = 256;
 const FOLLOWERS: u32 = 64;
@@ -37,6 +36,7 @@ pub(super) struct Reading {
     /// The last read left something out.
     partly: bool,
     bell: Bell,
+    again: Again,
     swept_at: Option<Time>,
     /// How far the sweep under way has come, per range.
     sweep: Option<BTreeMap<(Shard, Lane), Seq>>,
@@ -290,13 +290,16 @@ impl Engine {
         let page = match page {
             Ok(page) => page,
             Err(error) => {
-                self.reading.next_at = now + RETRY;
+                let random = self.random();
+                let delay = self.reading.again.failed(random);
+                self.reading.next_at = now + delay;
                 self.reading.empty = false;
                 self.reading.stale = false;
-                self.note_store("read", &error, RETRY, out);
+                self.note_store("read", &error, delay, out);
                 return;
             }
         };
+        self.reading.again.succeeded();
         let current = |shard: Shard| {
             let token = under_way.tokens.get(&shard);
             token.is_some() && token.copied() == self.leases.token(shard)
@@ -348,16 +351,17 @@ impl Engine {
 
     fn move_floors(&mut self, under_way: &UnderWay, page: &Page, shards: &[Shard]) {
         let last_seen = self.planted(Plant::ReadBehindLastRow);
+        let mut found: BTreeMap<(Shard, Lane), (u32, Seq)> = BTreeMap::new();
+        for row in &page.queued {
+            let (count, highest) = found.entry((row.shard, row.lane)).or_default();
+            (*count, *highest) = (*count + 1, row.seq.max(*highest));
+        }
         let mut swept = true;
         for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
             if !shards.contains(&range.shard) {
                 continue;
             }
-            let rows = page
-                .queued
-                .iter()
-                .filter(|row| row.shard == range.shard && row.lane == range.lane);
-            let (count, highest) = rows.fold((0, Seq(0)), |(n, high), row| (n + 1, high.max(row.seq)));
+            let (count, highest) = found.get(&(range.shard, range.lane)).copied().unwrap_or_default();
             let floor = self.reading.ranges.entry((range.shard, range.lane)).or_default();
             floor.more = count >= range.limit;
             if page.horizon < floor.scanned && !last_seen {

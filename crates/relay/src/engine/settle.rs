@@ -8,20 +8,26 @@ use postrider_core::{
     Leaves, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, StoreError, StoreErrorKind, Then,
 };
 
+use super::again::Again;
 use super::item::{Delivery, Item, ItemId, Origin, State, Verdict};
 use super::note::Note;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Entries of one settle: large enough to share a transaction, small enough to answer in milliseconds.
 const ENTRIES: usize = 2_048;
-/// The wait after a failed settle, doubled up to the second value.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Refusals of a whole settle before it is written in parts: by then it is no passing trouble.
+const PATIENCE: u32 = 3;
+/// How long an entry rests that the database refuses alone, so that the others are written meanwhile.
+const REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     under_way: Option<UnderWay>,
     pub(super) retry_at: Option<Time>,
-    failures: u32,
+    again: Again,
+    /// Entries of the next settle, while one among them is looked for that the database refuses; none: no limit but
+    /// [`ENTRIES`].
+    limit: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -46,7 +52,7 @@ impl Engine {
         }
         self.settling.retry_at = None;
         if self.settling.under_way.is_none() {
-            self.settling.under_way = self.collect();
+            self.settling.under_way = self.collect(now);
         }
         let next = self.call();
         if let Some(under_way) = &mut self.settling.under_way
@@ -58,15 +64,17 @@ impl Engine {
     }
 
     /// Everything decided that may be written now.
-    fn collect(&mut self) -> Option<UnderWay> {
+    fn collect(&mut self, now: Time) -> Option<UnderWay> {
         if !self.rows.has_decided() {
             return None;
         }
+        let limit = self.settling.limit.unwrap_or(ENTRIES);
         let mut chosen = BTreeSet::new();
         let (mut queued, mut parked) = (Vec::new(), Vec::new());
         for id in self.rows.decided() {
             let Some(item) = self.rows.item(id) else { continue };
-            if item.settling || !self.may_settle(item, &chosen) {
+            let rests = item.rests_until.is_some_and(|until| now < until);
+            if item.settling || rests || !self.may_settle(item, &chosen) {
                 continue;
             }
             chosen.insert(id);
@@ -74,7 +82,7 @@ impl Engine {
                 Origin::Queued => queued.push(id),
                 Origin::Parked(_) => parked.push(id),
             }
-            if chosen.len() >= ENTRIES {
+            if chosen.len() >= limit {
                 break;
             }
         }
@@ -174,6 +182,18 @@ impl Engine {
         true
     }
 
+    /// The database refuses one of these entries for what it is: the next settle has half of them, and an entry that is
+    /// refused alone rests. Whether the refused settle was written after all does not matter: each entry may be repeated.
+    fn divide(&mut self, now: Time, items: &[ItemId]) {
+        self.settling.limit = Some((items.len() / 2).max(1));
+        for id in items {
+            if let Some(item) = self.rows.item_mut(*id) {
+                item.settling = false;
+                item.rests_until = (items.len() == 1).then(|| now + REST);
+            }
+        }
+    }
+
     /// The answer to a settle.
     pub(super) fn on_settled(
         &mut self,
@@ -200,21 +220,27 @@ impl Engine {
         let settled = match settled {
             Ok(settled) => settled,
             Err(error) => {
-                let delay = RETRY
-                    .0
-                    .saturating_mul(1 << self.settling.failures.min(6))
-                    .min(RETRY.1);
-                self.settling.failures = self.settling.failures.saturating_add(1);
+                let random = self.random();
+                let delay = self.settling.again.failed(random);
                 self.settling.retry_at = Some(now + delay);
-                self.settling.under_way = Some(UnderWay {
-                    call: None,
-                    ..under_way
-                });
                 self.note_store("settle", &error, delay, out);
+                if error.kind() == StoreErrorKind::Other && self.settling.again.failures() >= PATIENCE {
+                    self.divide(now, &under_way.items);
+                } else {
+                    self.settling.under_way = Some(UnderWay {
+                        call: None,
+                        ..under_way
+                    });
+                }
                 return;
             }
         };
-        self.settling.failures = 0;
+        self.settling.again.succeeded();
+        self.settling.limit = self
+            .settling
+            .limit
+            .map(|limit| limit * 2)
+            .filter(|limit| *limit < ENTRIES);
         let mut fenced = BTreeSet::new();
         let mut parked = 0;
         let mut freed = false;

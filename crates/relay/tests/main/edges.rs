@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Sink, StoreErrorKind};
+use postrider_core::{
+    BoxFuture, ErrorKind, Heartbeat, Page, Read, Settle, Settled, Sink, Standing, Store, StoreError,
+    StoreErrorKind,
+};
 use postrider_memory::MemorySink;
 use postrider_relay::engine::Note;
 use postrider_relay::{Relay, Settings};
@@ -415,4 +418,46 @@ async fn a_relay_that_stops_while_a_call_is_under_way_and_a_circuit_is_open_rest
     drained(&relay).await;
     assert_exact(&left, &["a"], 5);
     assert_exact(&right, &["a"], 5);
+}
+
+/// A database that refuses every settle which names one event.
+#[derive(Clone)]
+struct Picky(MemoryStore);
+
+impl Store for Picky {
+    fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        self.0.heartbeat(beat)
+    }
+
+    fn read(&self, read: Read) -> BoxFuture<'_, Result<Page, StoreError>> {
+        self.0.read(read)
+    }
+
+    fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
+        match settle
+            .queued
+            .iter()
+            .any(|entry| entry.event_id.as_str() == "poison-1")
+        {
+            true => {
+                Box::pin(async { Err(StoreError::new(StoreErrorKind::Other, "a constraint is violated")) })
+            }
+            false => self.0.settle(settle),
+        }
+    }
+}
+
+/// Fault C9.
+#[tokio::test]
+async fn an_entry_that_the_database_refuses_does_not_hold_up_the_others() {
+    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
+    commit(&memory, &["a", "b", "poison", "c"], 50);
+    let relay = relay(&Picky(memory.clone()), &sink);
+    let running = Running::start(&relay);
+    until("all but one row are settled", || {
+        memory.with_model(|model, _| model.queued().count()) == 1
+    })
+    .await;
+    drop(running);
+    assert_exact(&sink, &["a", "b", "poison", "c"], 50);
 }
