@@ -51,6 +51,26 @@ fn the_example_of_the_readme_is_the_one_that_is_tested() {
 }
 
 #[test]
+fn the_snippets_of_the_sql_contract_are_the_files_that_are_tested() {
+    let page = read("docs/sql-contract.md");
+    for (language, file) in [
+        ("python", "python/outbox.py"),
+        ("js", "node/outbox.mjs"),
+        ("java", "java/Outbox.java"),
+        ("go", "go/outbox/outbox.go"),
+        ("sql", "psql/order.sql"),
+        ("python", "python/outbox_sqlite.py"),
+    ] {
+        let text = read(&format!("testkit/languages/{file}"));
+        let block = format!("```{language}\n{text}```");
+        assert!(
+            page.contains(&block),
+            "docs/sql-contract.md must have testkit/languages/{file}:\n{block}"
+        );
+    }
+}
+
+#[test]
 fn links_to_files_lead_somewhere() {
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();

@@ -44,6 +44,36 @@ const TOOLS: &[Tool] = &[
         ],
         package: "postgresql-15",
     },
+    Tool {
+        what: "Python with venv",
+        why: "the SQL contract is tested with psycopg",
+        programs: &["python3"],
+        package: "python3-venv",
+    },
+    Tool {
+        what: "Node.js with npm",
+        why: "the SQL contract is tested with node-postgres",
+        programs: &["npm"],
+        package: "npm",
+    },
+    Tool {
+        what: "a Java compiler",
+        why: "the SQL contract is tested with JDBC",
+        programs: &["javac"],
+        package: "openjdk-17-jdk-headless",
+    },
+    Tool {
+        what: "Maven",
+        why: "it downloads the JDBC driver",
+        programs: &["mvn"],
+        package: "maven",
+    },
+    Tool {
+        what: "Go",
+        why: "the SQL contract is tested with pgx",
+        programs: &["go"],
+        package: "golang-go",
+    },
 ];
 
 /// Debian starts a server of its own when the package is installed; this tells it not to.
@@ -84,8 +114,16 @@ pub(crate) fn ensure() -> Result<()> {
 
 impl Tool {
     fn is_there(&self) -> bool {
-        self.programs.iter().any(|program| on_path(program))
+        self.programs.iter().any(|program| on_path(program)) && (self.package != "python3-venv" || has_venv())
     }
+}
+
+/// Debian has Python without the part that makes environments.
+fn has_venv() -> bool {
+    let mut ask = Command::new("python3");
+    ask.args(["-c", "import ensurepip, venv"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// Whether a program is in one of the directories of PATH, or where its full name says.
