@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use postrider_core::Page;
 
-use crate::eye::Answer;
+use crate::decode::Answer;
 
 /// Lines that one read visits at most: a few milliseconds.
 pub(crate) const VISITS: i64 = 2_000;

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use postrider_core::{Page, Read, Seq};
+use postrider_core::{Page, Range, Read, Seq};
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
 use crate::connect::Session;
+use crate::decode;
 use crate::error::Result;
-use crate::eye;
 use crate::heads::Round;
 use crate::horizon::{self, Horizon};
 use crate::ident::Tables;
@@ -21,8 +21,8 @@ pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
     let mut template = include_str!("sql/read.sql").to_owned();
     for table in ["o", "p"] {
         let known = match dedup {
-            true => eye::sent_before(table),
-            false => "CASE WHEN $18::double precision IS NULL THEN NULL::text[] END".to_owned(),
+            true => decode::sent_before(table),
+            false => "CASE WHEN $17::double precision IS NULL THEN NULL::text[] END".to_owned(),
         };
         template = template.replace(&format!("{{sent_before {table}}}"), &known);
     }
@@ -58,22 +58,29 @@ pub(crate) async fn read(
     }
     let mut page = Page {
         horizon: row::seq(horizon.decided()),
-        read_to: vec![Seq::MAX; read.ranges.len()],
+        read_to: read.ranges.iter().map(untouched).collect(),
         ..Page::default()
     };
-    let mut answer = eye::Answer::default();
+    let mut answer = decode::Answer::to(read.ranges.len());
     for row in &rows {
-        answer.take(row, &mut page)?;
+        answer.take(row, &read.ranges, &mut page)?;
     }
     horizon.saw(answer.given);
     round.note(&question.begun, &answer, &mut page);
     Ok(page)
 }
 
+/// How far a range is read that brought nothing. One that was asked for nothing was not looked at.
+fn untouched(range: &Range) -> Seq {
+    match range.limit {
+        0 => range.floor,
+        _ => Seq::MAX,
+    }
+}
+
 /// What a read asks for, in the form of parameters.
 struct Question {
-    shards: Vec<i16>,
-    lanes: Vec<i16>,
+    slots: Vec<i32>,
     floors: Vec<i64>,
     limits: Vec<i64>,
     skip: Vec<i64>,
@@ -92,7 +99,9 @@ struct Question {
 impl Question {
     fn of(read: &Read, dedup: Option<Duration>, round: &Round) -> Self {
         let names = |list: &[postrider_core::DestinationName]| -> Vec<String> {
-            list.iter().map(|name| storable(name.as_str())).collect()
+            list.iter()
+                .map(|name| storable(name.as_str()).into_owned())
+                .collect()
         };
         // Places are unique in the outbox, so one set does for all ranges.
         let skip: HashSet<i64> = read
@@ -107,15 +116,10 @@ impl Question {
             _ => parked.shards.iter().map(|shard| lease::shard(*shard)).collect(),
         };
         Self {
-            shards: read
+            slots: read
                 .ranges
                 .iter()
-                .map(|range| lease::shard(range.shard))
-                .collect(),
-            lanes: read
-                .ranges
-                .iter()
-                .map(|range| i16::from(range.lane.sign()))
+                .map(|range| i32::from(lease::shard(range.shard)) * 4 + i32::from(range.lane.sign()))
                 .collect(),
             floors: read.ranges.iter().map(|range| row::place(range.floor)).collect(),
             limits: read.ranges.iter().map(|range| i64::from(range.limit)).collect(),
@@ -130,17 +134,16 @@ impl Question {
             busy_for: parked
                 .busy
                 .iter()
-                .map(|(_, name)| storable(destination_text(name.as_ref())))
+                .map(|(_, name)| storable(destination_text(name.as_ref())).into_owned())
                 .collect(),
             followers: i64::from(parked.followers),
             dedup: dedup.map(clock::seconds),
         }
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 17] {
         [
-            &self.shards,
-            &self.lanes,
+            &self.slots,
             &self.floors,
             &self.limits,
             &self.skip,

@@ -1,5 +1,6 @@
 //! A stored row as an event, or the reason why it is none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,12 +51,13 @@ pub(crate) struct Stored {
     pub(crate) lane: Lane,
     pub(crate) key: OrderKey,
     pub(crate) event_id: EventId,
-    pub(crate) event_type: String,
-    pub(crate) shown_key: String,
     pub(crate) available_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
     pub(crate) replay: Option<Arc<str>>,
-    pub(crate) event: std::result::Result<Event, String>,
+    /// As far as it can be read.
+    pub(crate) event: Event,
+    /// Why it is not a valid event.
+    pub(crate) bad: Option<String>,
 }
 
 impl Stored {
@@ -94,19 +96,20 @@ impl Stored {
             lane: Lane::of(i64::from(row.try_get::<_, i16>(at + 2)?)),
             key,
             event_id,
-            event_type: event.event_type.clone(),
-            shown_key: event.key_text().into_owned(),
             available_at: event.available_at,
             created_at,
             replay,
-            event: match bad {
-                Some(reason) => Err(reason),
-                None => match event.validate() {
-                    Ok(()) => Ok(event),
-                    Err(invalid) => Err(invalid.to_string()),
-                },
-            },
+            bad: bad.or_else(|| event.validate().err().map(|invalid| invalid.to_string())),
+            event,
         })
+    }
+
+    /// The event, or why it is none.
+    pub(crate) fn into_event(self) -> std::result::Result<Event, String> {
+        match self.bad {
+            None => Ok(self.event),
+            Some(reason) => Err(reason),
+        }
     }
 }
 
@@ -131,8 +134,11 @@ pub(crate) fn destination(text: &str) -> Option<DestinationName> {
 }
 
 /// Text without the one character that PostgreSQL does not store.
-pub(crate) fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
+pub(crate) fn storable(text: &str) -> Cow<'_, str> {
+    match text.as_bytes().contains(&0) {
+        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 fn payload(text: Option<String>, bytes: Option<&[u8]>) -> Payload {

@@ -1,5 +1,6 @@
 //! The one write that says what became of a batch: one statement, fenced, committed by itself.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use postrider_core::{Leaves, Park, Settle, SettleParked, Settled, Shard, Then, crash};
@@ -59,32 +60,48 @@ pub(crate) async fn settle(
     }
     let answer = answer?;
     let admitted: HashSet<i16> = answer.try_get::<_, Vec<i16>>(0)?.into_iter().collect();
-    let queued: HashSet<i64> = answer.try_get::<_, Vec<i64>>(1)?.into_iter().collect();
-    let parked: HashSet<i64> = answer.try_get::<_, Vec<i64>>(2)?.into_iter().collect();
+    let queued = flags(answer.try_get(1)?, settle.queued.len());
+    let parked = flags(answer.try_get(2)?, settle.parked.len());
     let verdict = |shard: Shard, done: bool| match admitted.contains(&lease::shard(shard)) {
         false => Settled::Fenced,
         true if done => Settled::Done,
         true => Settled::Gone,
     };
-    let of_queued = (1..)
-        .zip(&settle.queued)
-        .map(|(n, entry)| verdict(entry.shard, queued.contains(&n)));
-    let of_parked = (1..)
-        .zip(&settle.parked)
-        .map(|(n, entry)| verdict(entry.shard, parked.contains(&n)));
+    let of_queued = settle
+        .queued
+        .iter()
+        .zip(queued)
+        .map(|(entry, done)| verdict(entry.shard, done));
+    let of_parked = settle
+        .parked
+        .iter()
+        .zip(parked)
+        .map(|(entry, done)| verdict(entry.shard, done));
     Ok(of_queued.chain(of_parked).collect())
+}
+
+/// Which of so many entries are among those that were written, which are counted from one.
+fn flags(written: Vec<i64>, entries: usize) -> Vec<bool> {
+    let mut flags = vec![false; entries];
+    for n in written {
+        if let Some(flag) = usize::try_from(n - 1).ok().and_then(|index| flags.get_mut(index)) {
+            *flag = true;
+        }
+    }
+    flags
 }
 
 /// A settle in the form of parameters: one array a column.
 #[derive(Default)]
-struct Written {
+struct Written<'a> {
     fence: (Vec<i16>, Vec<i64>),
     seq: Vec<i64>,
-    id: Vec<String>,
-    key: Vec<String>,
+    id: Vec<Cow<'a, str>>,
+    /// Only of rows that are parked.
+    key: Vec<Option<Cow<'a, str>>>,
     outcome: Vec<i16>,
-    destination: Vec<Option<String>>,
-    receipt: Vec<Option<String>>,
+    destination: Vec<Option<Cow<'a, str>>>,
+    receipt: Vec<Option<Cow<'a, str>>>,
     more: Vec<Option<String>>,
     parks: Vec<Option<String>>,
     parked: WrittenParked,
@@ -104,8 +121,8 @@ const AGAIN: i16 = 2;
 const SPLIT: i16 = 3;
 const DROPPED: i16 = 2;
 
-impl Written {
-    fn of(settle: &Settle) -> Self {
+impl<'a> Written<'a> {
+    fn of(settle: &'a Settle) -> Self {
         let mut written = Self {
             fence: lease::split(&settle.fence),
             ..Self::default()
@@ -113,8 +130,9 @@ impl Written {
         for entry in &settle.queued {
             written.seq.push(row::place(entry.seq));
             written.id.push(storable(entry.event_id.as_str()));
-            written.key.push(storable(entry.key.as_str()));
             written.leaves(&entry.leaves);
+            let parks = matches!(&entry.leaves, Leaves::Decided { parked, .. } if !parked.is_empty());
+            written.key.push(parks.then(|| storable(entry.key.as_str())));
         }
         for (n, entry) in (1..).zip(&settle.parked) {
             written.parked.take(n, entry);
@@ -124,7 +142,7 @@ impl Written {
     }
 
     /// The first destination has columns of its own, because most events have one; the others share a list.
-    fn leaves(&mut self, leaves: &Leaves) {
+    fn leaves(&mut self, leaves: &'a Leaves) {
         let (outcome, sent, parks) = match leaves {
             Leaves::Decided { sent, parked } => (SENT, sent.as_slice(), parked.as_slice()),
             Leaves::Duplicate => (DUPLICATE, [].as_slice(), [].as_slice()),

@@ -18,9 +18,12 @@ pub async fn enqueued(tx: &Transaction<'_>, outbox: &Outbox) -> Vec<Event> {
         Ok(rows) => rows,
         Err(error) => panic!("the outbox cannot be read: {error}"),
     };
-    let valid = |stored: Stored| match stored.event {
-        Ok(event) => event,
-        Err(reason) => panic!("the row {} is not a valid event: {reason}", stored.seq.0),
+    let valid = |stored: Stored| {
+        let place = stored.seq.0;
+        match stored.into_event() {
+            Ok(event) => event,
+            Err(reason) => panic!("the row {place} is not a valid event: {reason}"),
+        }
     };
     rows.iter()
         .map(|row| match Stored::read(row, 0) {

@@ -5,6 +5,7 @@
 //! - `late`: transactions that commit late, with two relays.
 //! - `faults`: servers that stop, crash and hang.
 //! - `privileges`: the relay under the role that was printed for it.
+//! - `reset`: databases that were changed by hand.
 //! - `sql`: what other languages insert, and what the tables do by themselves.
 //! - `produce`: the sides of services.
 //! - `drain`: how fast the statements are, without an engine.
@@ -17,4 +18,5 @@ mod faults;
 mod late;
 mod privileges;
 mod produce;
+mod reset;
 mod sql;

@@ -160,7 +160,7 @@ impl Candidates {
 
     /// The next parameter, with this value.
     fn parameter(&mut self, value: &str) -> usize {
-        self.values.push(storable(value));
+        self.values.push(storable(value).into_owned());
         self.values.len() + 3
     }
 

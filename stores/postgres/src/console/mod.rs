@@ -142,7 +142,7 @@ async fn pause(view: &View, destination: Option<&DestinationName>, paused: bool)
     let name = storable(destination_text(destination));
     view.client().execute(&sql, &[&name, &paused]).await?;
     let action = if paused { "pause" } else { "resume" };
-    let what = if name.is_empty() { "the outbox" } else { &name };
+    let what = if name.is_empty() { "the outbox" } else { &*name };
     act::audit(view, "-", action, what, 1, 0).await
 }
 

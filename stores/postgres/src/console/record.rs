@@ -49,11 +49,11 @@ fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
     let stored = Stored::read(row, 0)?;
     Ok(EventRecord {
         seq: stored.seq,
-        key: stored.shown_key,
-        event_id: stored.event_id,
-        event_type: stored.event_type,
+        key: stored.event.key_text().into_owned(),
+        event_id: stored.event_id.clone(),
+        event_type: stored.event.event_type.clone(),
         created_at: stored.created_at,
-        event: stored.event,
+        event: stored.into_event(),
         routes: vec![route],
     })
 }

@@ -8,11 +8,14 @@ CREATE FUNCTION {outbox_heartbeat}(
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     moment timestamptz;
+    believable timestamptz;
     released smallint[];
     own bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock({namespace}, -1);
     moment := clock_timestamp();
+    -- A lease that ends later was written before the clock was set back; waiting for its end could take years.
+    believable := moment + 10 * term + interval '1 minute';
     INSERT INTO {outbox_relay} AS r (relay, expires_at, in_flight, claims, version)
     VALUES (me, moment + term, in_window, takes, me_version)
     ON CONFLICT (relay) DO UPDATE
@@ -42,7 +45,8 @@ BEGIN
     share := 0;
     IF takes THEN
         SELECT ceil((SELECT count(*) FROM {outbox_shard})::numeric / greatest(1,
-            (SELECT count(*) FROM {outbox_relay} r WHERE r.claims AND r.expires_at > moment)))::smallint INTO share;
+            (SELECT count(*) FROM {outbox_relay} r WHERE r.claims AND r.expires_at > moment
+                AND r.expires_at <= believable)))::smallint INTO share;
         SELECT count(*) INTO own FROM {outbox_shard} s WHERE s.owner = me;
         -- Not those given up in this very call, which are meant for others. A row locked by a settle waits for the next beat.
         UPDATE {outbox_shard} s SET token = s.token + 1, owner = me,
@@ -52,7 +56,8 @@ BEGIN
         WHERE s.shard IN (
             SELECT c.shard FROM {outbox_shard} c
             WHERE c.owner IS DISTINCT FROM me AND c.shard <> ALL (released)
-              AND NOT EXISTS (SELECT 1 FROM {outbox_relay} r WHERE r.relay = c.owner AND r.expires_at > moment)
+              AND NOT EXISTS (SELECT 1 FROM {outbox_relay} r WHERE r.relay = c.owner AND r.expires_at > moment
+                  AND r.expires_at <= believable)
             ORDER BY c.shard LIMIT greatest(0, share - own) FOR UPDATE SKIP LOCKED
         );
     END IF;

@@ -2,9 +2,9 @@
 -- 4 the first row that was left out of a range. All from one snapshot.
 WITH RECURSIVE
 lines AS (
-    (SELECT n.* FROM unnest($8::smallint[], $9::text[], $10::text[]::uuid[], $11::smallint[]) s(shard, destination, line, lane)
+    (SELECT n.* FROM unnest($7::smallint[], $8::text[], $9::text[]::uuid[], $10::smallint[]) s(shard, destination, line, lane)
      CROSS JOIN LATERAL (
-         SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($14::text[]) AS closed
+         SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[]) AS closed
          FROM {outbox_parked} p
          WHERE NOT p.dead AND (p.shard, p.destination, p.line, p.lane) > (s.shard, s.destination, s.line, s.lane)
            AND p.shard <= s.shard
@@ -13,33 +13,33 @@ lines AS (
      WHERE (SELECT EXISTS (SELECT 1 FROM {outbox_parked})))
     UNION ALL
     SELECT n.* FROM lines l CROSS JOIN LATERAL (
-        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($14::text[])
+        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[])
          FROM {outbox_parked} p
          WHERE NOT l.closed AND NOT p.dead
            AND (p.shard, p.destination, p.line, p.lane) > (l.shard, l.destination, l.line, l.lane) AND p.shard <= l.shard
          ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT 1)
         UNION ALL
-        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($14::text[])
+        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[])
          FROM {outbox_parked} p
          WHERE l.closed AND NOT p.dead AND (p.shard, p.destination) > (l.shard, l.destination) AND p.shard <= l.shard
          ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT 1)
     ) n
 ),
-visited AS MATERIALIZED (SELECT row_number() OVER () AS n, v.* FROM (SELECT * FROM lines LIMIT $12::bigint) v),
+visited AS MATERIALIZED (SELECT row_number() OVER () AS n, v.* FROM (SELECT * FROM lines LIMIT $11::bigint) v),
 heads AS MATERIALIZED (
     SELECT v.* FROM visited v
     WHERE NOT v.closed
       AND (v.destination, v.line, v.lane) NOT IN (
-          SELECT p.destination, p.line, p.lane FROM unnest($15::bigint[], $16::text[]) b(seq, destination)
+          SELECT p.destination, p.line, p.lane FROM unnest($14::bigint[], $15::text[]) b(seq, destination)
           JOIN {outbox_parked} p ON p.seq = b.seq AND p.destination = b.destination)
-      AND (v.destination = ANY ($7::text[]) OR NOT EXISTS (
+      AND (v.destination = ANY ($6::text[]) OR NOT EXISTS (
           SELECT 1 FROM {outbox_parked} h
           WHERE h.line = v.line AND h.lane = v.lane AND h.destination = v.destination AND h.dead AND h.seq < v.seq))
       AND (v.destination = '' OR NOT EXISTS (
           SELECT 1 FROM {outbox_parked} h
           WHERE h.line = v.line AND h.lane = v.lane AND h.destination = '' AND h.seq < v.seq))
 ),
-due AS MATERIALIZED (SELECT * FROM heads h WHERE h.next_attempt_at <= now() ORDER BY h.seq LIMIT $13::bigint),
+due AS MATERIALIZED (SELECT * FROM heads h WHERE h.next_attempt_at <= now() ORDER BY h.seq LIMIT $12::bigint),
 wanted AS MATERIALIZED (
     SELECT w.*, row_number() OVER o AS n, sum(w.size) OVER o AS total
     FROM (
@@ -56,38 +56,40 @@ wanted AS MATERIALIZED (
               AND p.seq < least(
                   (SELECT min(b.seq) FROM {outbox_parked} b
                    WHERE b.line = h.line AND b.lane = h.lane AND b.destination = h.destination AND b.dead AND b.seq > h.seq
-                     AND h.destination <> ALL ($7::text[])),
+                     AND h.destination <> ALL ($6::text[])),
                   (SELECT min(b.seq) FROM {outbox_parked} b
                    WHERE b.line = h.line AND b.lane = h.lane AND b.destination = '' AND b.seq > h.seq
                      AND h.destination <> ''),
                   9223372036854775807)
-            ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT $17::bigint
+            ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT $16::bigint
         ) f WHERE f.goes
     ) w
     WINDOW o AS (ORDER BY w.head, w.destination, w.seq ROWS UNBOUNDED PRECEDING)
 ),
-taken AS MATERIALIZED (SELECT * FROM wanted w WHERE w.total <= $6::bigint OR w.n = 1),
+taken AS MATERIALIZED (SELECT * FROM wanted w WHERE w.total <= $5::bigint OR w.n = 1),
 found AS MATERIALIZED (
-    SELECT s.range, q.seq, q.place, q.rank, s.lim,
-           sum(q.size) OVER (ORDER BY q.rank, s.range ROWS UNBOUNDED PRECEDING) AS total,
-           row_number() OVER (ORDER BY q.rank, s.range ROWS UNBOUNDED PRECEDING) AS n
-    FROM unnest($1::smallint[], $2::smallint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY s(shard, lane, floor, lim, range)
+    SELECT s.range, q.*
+    FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) WITH ORDINALITY s(slot, floor, lim, range)
     CROSS JOIN LATERAL (
-        SELECT i.seq, i.place, i.size, row_number() OVER () AS rank FROM (
-            SELECT o.seq, o.ctid AS place, coalesce(octet_length(o.payload), octet_length(o.payload_bytes), 0) AS size
-            FROM {outbox} o
-            WHERE (o.shard, o.lane, o.seq) > (s.shard, s.lane, s.floor)
-              AND (o.shard, o.lane, o.seq) <= (s.shard, s.lane, 9223372036854775807)
-              AND o.seq NOT IN (SELECT unnest($5::bigint[]))
-            ORDER BY o.shard, o.lane, o.seq LIMIT s.lim + 1
-        ) i
+        SELECT {columns}, coalesce(octet_length(o.payload), octet_length(o.payload_bytes), 0) AS size
+        FROM {outbox} o
+        -- A list of one, because behind a plain equality the order could be had from the primary key as well, by reading
+        -- the rows of all shards.
+        WHERE (o.shard * 4 + o.lane) = ANY (ARRAY[s.slot]) AND o.seq > s.floor AND o.seq NOT IN (SELECT unnest($4::bigint[]))
+        ORDER BY o.shard * 4 + o.lane, o.seq LIMIT s.lim
     ) q
 ),
-page AS MATERIALIZED (
-    SELECT f.*, f.rank <= f.lim AND (
-        f.total + (SELECT coalesce(sum(t.size), 0) FROM taken t) <= $6::bigint OR (f.n = 1 AND NOT EXISTS (SELECT 1 FROM taken))
-    ) AS fits
-    FROM found f
+room AS MATERIALIZED (
+    SELECT r.bytes, (SELECT coalesce(sum(f.size), 0) FROM found f) <= r.bytes AS is_enough
+    FROM (SELECT $5::bigint - (SELECT coalesce(sum(t.size), 0) FROM taken t) AS bytes) r
+),
+-- Only made when there is not room for everything: the first rows of all ranges go before the second ones of any.
+fitting AS MATERIALIZED (
+    SELECT c.seq FROM (
+        SELECT f.seq, sum(f.size) OVER o AS total, row_number() OVER o AS n
+        FROM (SELECT f.seq, f.size, f.range, row_number() OVER (PARTITION BY f.range ORDER BY f.seq) AS rank FROM found f) f
+        WINDOW o AS (ORDER BY f.rank, f.range ROWS UNBOUNDED PRECEDING)
+    ) c WHERE c.total <= (SELECT r.bytes FROM room r) OR (c.n = 1 AND NOT EXISTS (SELECT 1 FROM taken))
 )
 SELECT 0 AS kind,
        (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS seq,
@@ -99,18 +101,18 @@ SELECT 0 AS kind,
        NULL::text AS replay_id, NULL::timestamptz AS enqueued_at, NULL::text[] AS blocked, NULL::text[] AS sent,
        NULL::text AS destination, NULL::text AS order_key, NULL::bigint AS version, (SELECT count(*) FROM visited) AS attempts,
        NULL::bigint,
-       (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $13::bigint
+       (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $12::bigint
            AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS maybe_sent,
        NULL::boolean, NULL::timestamptz, NULL::timestamptz
 UNION ALL
 SELECT 4, min(f.seq), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        NULL, NULL, f.range, NULL, NULL, NULL, NULL, NULL, NULL
-FROM page f WHERE NOT f.fits GROUP BY f.range
+FROM found f WHERE NOT (SELECT r.is_enough FROM room r) AND f.seq NOT IN (SELECT c.seq FROM fitting c) GROUP BY f.range
 UNION ALL
 SELECT 3, NULL, v.shard, v.lane, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        v.destination, v.line::text, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM visited v
-WHERE v.n IN (SELECT max(w.n) FROM visited w GROUP BY w.shard) AND (SELECT count(*) FROM visited) >= $12::bigint
+WHERE v.n IN (SELECT max(w.n) FROM visited w GROUP BY w.shard) AND (SELECT count(*) FROM visited) >= $11::bigint
 UNION ALL
 SELECT 2, t.seq, p.shard, p.lane, p.event_id, p.event_type, p.aggregate_type, p.aggregate_id, p.event_key, p.payload,
        p.payload_bytes, p.content_type, p.headers, p.priority, p.available_at, p.created_at, p.replay_id, p.enqueued_at,
@@ -132,9 +134,9 @@ SELECT 1, o.seq, o.shard, o.lane, o.event_id, o.event_type, o.aggregate_type, o.
                FROM names n WHERE n.name IS NOT NULL
            )
            SELECT array_agg(n.name) FROM names n
-           WHERE n.name IS NOT NULL AND (n.name = '' OR n.name <> ALL ($7::text[]) OR EXISTS (
+           WHERE n.name IS NOT NULL AND (n.name = '' OR n.name <> ALL ($6::text[]) OR EXISTS (
                SELECT 1 FROM {outbox_parked} b
                WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead))
        ) END,
-       {sent_before o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM (SELECT * FROM page WHERE fits ORDER BY n) f JOIN {outbox} o ON o.ctid = f.place
+       {sent_before o}, NULL, NULL, o.range, NULL, NULL, NULL, NULL, NULL, NULL
+FROM found o WHERE (SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Blocked, DestinationName, ErrorKind, Failure, OrderKey, Page, ParkedRow, QueuedRow, SentBefore,
+    Blocked, DestinationName, ErrorKind, Failure, OrderKey, Page, ParkedRow, QueuedRow, Range, SentBefore,
+    Seq,
 };
 use tokio_postgres::Row;
 
@@ -23,7 +24,7 @@ const BEHIND: usize = STORED + COUNT;
 /// time leave the partitions of other days out.
 pub(crate) fn sent_before(table: &str) -> String {
     let sent = "FROM {outbox_sent} s WHERE s.event_id = TABLE.event_id
-        AND s.published_at > now() - make_interval(secs => $18::double precision)
+        AND s.published_at > now() - make_interval(secs => $17::double precision)
         AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL";
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");
     let kind = |of: &str| {
@@ -59,14 +60,27 @@ pub(crate) struct Answer {
     /// Every due head among the lines visited is in the answer, with all that was wanted behind it.
     pub(crate) all_due: bool,
     now: i64,
+    /// How many rows each range has brought.
+    counts: Vec<u32>,
 }
 
 impl Answer {
+    /// An answer to a question with so many ranges.
+    pub(crate) fn to(ranges: usize) -> Self {
+        Self {
+            counts: vec![0; ranges],
+            ..Self::default()
+        }
+    }
+
     /// Takes one row of any kind; the head comes first.
-    pub(crate) fn take(&mut self, row: &Row, page: &mut Page) -> Result<()> {
+    pub(crate) fn take(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<()> {
         match row.try_get::<_, i32>(0)? {
             0 => self.head(row, page)?,
-            1 => page.queued.push(self.queued(row)?),
+            1 => {
+                let row = self.queued(row, ranges, page)?;
+                page.queued.push(row);
+            }
             2 => page.parked.push(self.parked(row)?),
             3 => {
                 let line = (
@@ -77,11 +91,8 @@ impl Answer {
                 self.reached.push((row.try_get(2)?, line));
             }
             _ => {
-                let range: i64 = row.try_get(BEHIND + 4)?;
-                let index = usize::try_from(range - 1).unwrap_or(usize::MAX);
-                if let Some(read_to) = page.read_to.get_mut(index) {
-                    *read_to = seq(row.try_get(1)?).before();
-                }
+                let index = index(row)?;
+                left_out(page, index, seq(row.try_get(1)?).before());
             }
         }
         Ok(())
@@ -98,8 +109,16 @@ impl Answer {
         Ok(())
     }
 
-    fn queued(&self, row: &Row) -> Result<QueuedRow> {
+    /// A range that brought as many rows as were asked for may hold more behind the last of them.
+    fn queued(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<QueuedRow> {
         let mut answer = self.answer(row)?;
+        let index = index(row)?;
+        if let (Some(count), Some(range)) = (self.counts.get_mut(index), ranges.get(index)) {
+            *count += 1;
+            if *count >= range.limit {
+                left_out(page, index, answer.seq);
+            }
+        }
         let blocked: Option<Vec<&str>> = row.try_get(BEHIND)?;
         answer.blocked = match blocked {
             None => Blocked::Nowhere,
@@ -147,9 +166,9 @@ impl Answer {
             lane: stored.lane,
             key: stored.key,
             event_id: stored.event_id,
-            event: match stored.event {
-                Ok(event) => Ok(Arc::new(event)),
-                Err(reason) => Err(Failure::new(ErrorKind::BadRow, reason)),
+            event: match stored.bad {
+                None => Ok(Arc::new(stored.event)),
+                Some(reason) => Err(Failure::new(ErrorKind::BadRow, reason)),
             },
             due_in: stored
                 .available_at
@@ -158,5 +177,18 @@ impl Answer {
             sent_before: known.unwrap_or_default().into_iter().map(sent_before).collect(),
             replay: stored.replay,
         })
+    }
+}
+
+/// Which range a row belongs to.
+fn index(row: &Row) -> Result<usize> {
+    let range: i64 = row.try_get(BEHIND + 4)?;
+    Ok(usize::try_from(range - 1).unwrap_or(usize::MAX))
+}
+
+/// Rows behind a place were left out of a range.
+fn left_out(page: &mut Page, range: usize, behind: Seq) {
+    if let Some(read_to) = page.read_to.get_mut(range) {
+        *read_to = (*read_to).min(behind);
     }
 }
