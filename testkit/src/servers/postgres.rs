@@ -46,6 +46,8 @@ struct Own {
     user: Option<(u32, u32)>,
     folder: TempDir,
     port: u16,
+    /// What is set beside the settings for tests, and wins over them.
+    settings: Vec<String>,
     process: Mutex<Option<Process>>,
 }
 
@@ -68,13 +70,18 @@ impl Postgres {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| match Self::named() {
             Some(server) => server,
-            None => Self::start_own(true).unwrap_or_else(|error| panic!("{error}")),
+            None => Self::start_own(true, &[]).unwrap_or_else(|error| panic!("{error}")),
         })
     }
 
     /// A server of the caller's own, which may be stopped, killed and frozen.
     pub fn start() -> io::Result<Postgres> {
-        Self::start_own(false)
+        Self::start_own(false, &[])
+    }
+
+    /// The same with settings of its own, such as `fsync=on`: tests go without, measurements must not.
+    pub fn start_with(settings: &[&str]) -> io::Result<Postgres> {
+        Self::start_own(false, settings)
     }
 
     fn named() -> Option<Postgres> {
@@ -85,7 +92,7 @@ impl Postgres {
         })
     }
 
-    fn start_own(dies_with_us: bool) -> io::Result<Postgres> {
+    fn start_own(dies_with_us: bool, settings: &[&str]) -> io::Result<Postgres> {
         let binaries = binaries()?;
         let user = unprivileged(&["postgres", "nobody"])?;
         let folder = scratch("postgres")?;
@@ -112,6 +119,7 @@ impl Postgres {
             user,
             folder,
             port,
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             process: Mutex::default(),
         };
         own.start(dies_with_us)?;
@@ -148,13 +156,9 @@ impl Postgres {
     ///
     /// When it fails.
     pub fn sql(&self, database: &str, sql: &str) -> String {
-        let psql = match &self.own {
-            Some(own) => own.binaries.join("psql"),
-            None => PathBuf::from("psql"),
-        };
-        let output = Command::new(psql)
-            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql])
-            .arg(self.url(database))
+        let output = self
+            .psql(database)
+            .args(["-c", sql])
             .stdin(Stdio::null())
             .output()
             .unwrap_or_else(|error| {
@@ -166,6 +170,18 @@ impl Postgres {
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// `psql` in a database: rows without headings, columns parted by `|`, ends at the first error.
+    pub fn psql(&self, database: &str) -> Command {
+        let program = match &self.own {
+            Some(own) => own.binaries.join("psql"),
+            None => PathBuf::from("psql"),
+        };
+        let mut psql = Command::new(program);
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d"])
+            .arg(self.url(database));
+        psql
     }
 
     /// Stops it as an administrator would: connections are cut, everything is written.
@@ -268,6 +284,9 @@ impl Own {
             "fsync=off",
             "log_min_messages=warning",
         ] {
+            server.args(["-c", setting]);
+        }
+        for setting in &self.settings {
             server.args(["-c", setting]);
         }
         server

@@ -10,6 +10,11 @@ mod consumer;
 mod crash_points_sqlite;
 mod demo;
 mod outcome;
+mod pg_drain_null;
+mod pg_growth;
+mod pg_held_transaction;
+mod pg_measure;
+mod pg_producers;
 mod process;
 mod producer;
 mod shop;
@@ -60,6 +65,31 @@ const SCENARIOS: &[Scenario] = &[
         name: "sqlite-million",
         what: "a million queued rows are drained in bounded memory, none slower than the first",
         play: sqlite_million::play,
+    },
+    Scenario {
+        name: "drain-null",
+        what: "PostgreSQL into nothing: the relay against its own statements in a bare loop",
+        play: pg_drain_null::play,
+    },
+    Scenario {
+        name: "held-transaction",
+        what: "an unrelated transaction stays open while a million events pass",
+        play: pg_held_transaction::play,
+    },
+    Scenario {
+        name: "backlog-growth",
+        what: "an event costs no more behind a million others than behind ten thousand",
+        play: pg_growth::backlog,
+    },
+    Scenario {
+        name: "history-growth",
+        what: "an event costs no more beside five million published ones than beside none",
+        play: pg_growth::history,
+    },
+    Scenario {
+        name: "producers-beside-relay",
+        what: "64 producers keep their rate beside a relay that is rung",
+        play: pg_producers::play,
     },
 ];
 

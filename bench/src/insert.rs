@@ -1,0 +1,60 @@
+//! Producers: many connections, one event a transaction.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_postgres::NoTls;
+
+use crate::Failure;
+
+/// How producers insert.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Connections
+    #[arg(long, default_value_t = 64)]
+    clients: u64,
+    /// For how long
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
+const SQL: &str = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
+     VALUES ($1, 'OrderCreated', 'ORDER', $2, $3)";
+
+/// Inserts for a while; answers the rate.
+pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
+    let mut clients = Vec::new();
+    for _ in 0..args.clients {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        tokio::spawn(connection);
+        let statement = client.prepare(SQL).await?;
+        clients.push((client, statement));
+    }
+    let payload = format!("{{\"pad\":\"{}\"}}", "x".repeat(220));
+    let began = Instant::now();
+    let until = began + Duration::from_secs_f64(args.seconds);
+    // Ids of several runs on one table must not meet.
+    let run = std::process::id();
+    let workers: Vec<_> = (0..)
+        .zip(clients)
+        .map(|(worker, (client, statement)): (u64, _)| {
+            let payload = payload.clone();
+            tokio::spawn(async move {
+                let mut count = 0_u64;
+                while Instant::now() < until {
+                    let id = format!("{run}-{worker}-{count}");
+                    let key = (count * 64 + worker).to_string();
+                    client.execute(&statement, &[&id, &key, &payload]).await?;
+                    count += 1;
+                }
+                Ok::<u64, tokio_postgres::Error>(count)
+            })
+        })
+        .collect();
+    let mut events = 0;
+    for worker in workers {
+        events += worker.await??;
+    }
+    let per_s = events as f64 / began.elapsed().as_secs_f64();
+    Ok(json!({"events": events, "per_s": per_s}))
+}

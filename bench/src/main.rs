@@ -1,0 +1,75 @@
+//! Load and comparisons: each command does one thing to an outbox that exists and prints one JSON line about it.
+//!
+//! It is built in release mode and run as a process of its own by the scenarios of `cargo xtask scenario`, which start
+//! the servers and judge the figures.
+
+mod bare;
+mod drain;
+mod insert;
+mod null;
+mod rates;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use postrider_postgres::{PgOptions, PgStore};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// The database
+    #[arg(long, global = true, default_value = "")]
+    url: String,
+    /// Keep the history and look for duplicates in it, as the defaults do
+    #[arg(long, global = true)]
+    history: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Makes the tables
+    Migrate,
+    /// Empties the outbox through a relay into a sink that discards
+    Drain,
+    /// Empties the outbox by the same statements in one loop, without an engine
+    Bare,
+    /// Relays into a sink that discards until standard input ends
+    Relay,
+    /// Inserts one event a transaction from many connections
+    Insert(insert::Args),
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<serde_json::Value, Failure> {
+    let mut options = PgOptions::default();
+    if !args.history {
+        options.history = None;
+    }
+    let store = PgStore::lazy(&args.url, options)?;
+    match args.command {
+        Command::Migrate => {
+            postrider_core::Schema::up(&store).await?;
+            Ok(serde_json::json!({}))
+        }
+        Command::Drain => drain::until_empty(store).await,
+        Command::Bare => bare::drain(&store).await,
+        Command::Relay => drain::until_told(store).await,
+        Command::Insert(insert) => insert::run(&args.url, insert).await,
+    }
+}
