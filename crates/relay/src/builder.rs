@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::driver::{Driver, Until};
 use crate::engine::{Engine, Identity, Outgoing};
 use crate::notes::Counts;
+use crate::pulse::Pulses;
 use crate::{Observer, Report, Settings, SettingsError, publish};
 
 /// How often everything below the floors is looked through once more.
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) nudge: watch::Sender<u64>,
     pub(crate) counts: Counts,
+    pub(crate) pulses: Pulses,
     direct: AtomicU64,
 }
 
@@ -103,6 +105,22 @@ impl Relay {
     /// What every run of this relay has done so far.
     pub fn report(&self) -> Report {
         self.inner.counts.report()
+    }
+
+    /// The outbox's name, as routes and logs know it.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Where its events go.
+    pub fn router(&self) -> &Router {
+        &self.inner.router
+    }
+
+    /// By how much a run of this relay is behind the time at which its loop had to turn; zero while all is well. A loop
+    /// turns several times per lease, so one that is late by more than a few seconds is stuck.
+    pub fn late(&self) -> Duration {
+        self.inner.pulses.late()
     }
 
     /// Publishes an event at once, without an outbox.
@@ -275,6 +293,7 @@ impl RelayBuilder {
                 observers: self.observers,
                 nudge: watch::Sender::new(0),
                 counts: Counts::default(),
+                pulses: Pulses::default(),
                 direct: AtomicU64::new(0),
             }),
         })

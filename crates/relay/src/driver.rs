@@ -15,7 +15,9 @@ use crate::builder::Inner;
 use crate::clock;
 use crate::engine::{Call, Command, Engine, Fact, Note};
 use crate::notes::{Counts, Report};
-use crate::{notes, publish};
+use crate::publish;
+use crate::pulse::Pulse;
+use crate::voice::{self, Voice};
 
 /// How long a call on the store may take. Longer than any store waits for a lock of its own.
 const STORE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -37,6 +39,8 @@ pub(crate) struct Driver {
     publishing: BTreeMap<Call, AbortHandle>,
     calls: Vec<AbortHandle>,
     bell: Option<AbortHandle>,
+    pulse: Arc<Pulse>,
+    voice: Voice,
 }
 
 impl Drop for Driver {
@@ -55,6 +59,7 @@ impl Driver {
         let (tell, facts) = mpsc::unbounded_channel();
         let nudged = inner.nudge.subscribe();
         let counts = Counts::default();
+        let (pulse, voice) = (inner.pulses.begin(), Voice::new(&inner.name));
         Self {
             inner,
             counts,
@@ -65,6 +70,8 @@ impl Driver {
             publishing: BTreeMap::new(),
             calls: Vec::new(),
             bell: None,
+            pulse,
+            voice,
         }
     }
 
@@ -74,13 +81,17 @@ impl Driver {
         let mut stopping = false;
         let mut commands = Vec::new();
         loop {
-            self.engine.handle(clock::now(), fact, &mut commands);
+            let now = clock::now();
+            self.pulse.due(Some(now));
+            self.engine.handle(now, fact, &mut commands);
             for command in commands.drain(..) {
                 if matches!(command, Command::Finished) {
+                    self.voice.last_words();
                     return self.counts.report();
                 }
                 self.perform(command);
             }
+            self.voice.breathe(now);
             if until == Until::Empty && !stopping && self.engine.is_idle() {
                 stopping = true;
                 fact = self.stop();
@@ -93,7 +104,9 @@ impl Driver {
     /// The next thing that happens, in the order of what must not wait.
     async fn next_fact(&mut self, token: &CancellationToken, stopping: &mut bool) -> Fact {
         let now = clock::now();
-        let sleep = self.engine.wake_at(now).map(|at| at - now);
+        let wake_at = self.engine.wake_at(now);
+        self.pulse.due(wake_at);
+        let sleep = wake_at.map(|at| at - now);
         tokio::select! {
             biased;
             // 1: stopping first, so that nothing new is begun.
@@ -124,11 +137,15 @@ impl Driver {
                 crash::point("heartbeat.after");
                 Fact::Stood(call, answer)
             }),
-            Command::Read(call, read) => self.ask(async move {
-                let answer = guarded(&store, move |store| store.read(read)).await;
-                crash::point("read.after");
-                Fact::Read(call, answer)
-            }),
+            Command::Read(call, read) => {
+                let outbox = self.inner.name.clone();
+                self.ask(async move {
+                    let answer = guarded(&store, move |store| store.read(read)).await;
+                    voice::read(&outbox, &answer);
+                    crash::point("read.after");
+                    Fact::Read(call, answer)
+                });
+            }
             Command::Settle(call, settle) => self.ask(async move {
                 crash::point("settle.before");
                 let answer = guarded(&store, move |store| store.settle(settle)).await;
@@ -164,10 +181,10 @@ impl Driver {
         }
     }
 
-    fn tell_people(&self, note: &Note) {
+    fn tell_people(&mut self, note: &Note) {
         self.counts.count(note);
         self.inner.counts.count(note);
-        notes::log(&self.inner.name, note);
+        self.voice.say(clock::now(), note);
         for observer in &self.inner.observers {
             let heard = std::panic::catch_unwind(AssertUnwindSafe(|| observer.note(&self.inner.name, note)));
             if heard.is_err() {

@@ -9,7 +9,9 @@ mod driver;
 pub mod engine;
 mod notes;
 mod publish;
+mod pulse;
 mod settings;
+mod voice;
 
 pub use builder::{BuildError, Nudge, Relay, RelayBuilder};
 pub use notes::{Observer, Report};

@@ -1,9 +1,6 @@
-//! What the engine tells people, as log lines and as counts.
+//! What the engine tells people, as counts; the log lines are in `voice`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use postrider_core::{EventId, inert, limits};
-use tracing::{debug, error, info, warn};
 
 use crate::engine::Note;
 
@@ -59,76 +56,5 @@ impl Counts {
             _ => return,
         };
         count.fetch_add(by as u64, Ordering::Relaxed);
-    }
-}
-
-/// An id as a log may show it: whatever a producer put into it, it stays on its line.
-fn shown(id: &EventId) -> Box<str> {
-    inert(id.as_str(), limits::ID)
-}
-
-/// One log line a note: ids and sizes, never payloads.
-pub(crate) fn log(outbox: &str, note: &Note) {
-    match note {
-        Note::Published {
-            destination,
-            events,
-            took,
-        } => {
-            debug!(outbox, %destination, events = events.len(), took_ms = took.as_secs_f64() * 1e3, "published");
-        }
-        Note::WillRetry {
-            event_id,
-            destination,
-            failure,
-            retry_in,
-            attempts,
-        } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
-            warn!(outbox, event_id = %shown(event_id), %destination, kind, %text, ?retry_in, attempts, "refused, will retry");
-        }
-        Note::Dead {
-            event_id,
-            destination,
-            failure,
-            ..
-        } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
-            let destination = destination.as_ref().map_or("none", |name| name.as_str());
-            let advice = failure.kind.policy().sentence;
-            error!(outbox, event_id = %shown(event_id), destination, kind, %text, advice, "dead: needs a person");
-        }
-        Note::Duplicate {
-            event_id,
-            destination,
-        } => {
-            info!(outbox, event_id = %shown(event_id), %destination, "already published, skipping");
-        }
-        Note::Dropped { event_id } => debug!(outbox, event_id = %shown(event_id), "dropped by its route"),
-        Note::Parked { count } => debug!(outbox, count, "parked"),
-        Note::CircuitOpened {
-            destination,
-            failure,
-            retry_in,
-        } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
-            let advice = failure.kind.policy().sentence;
-            warn!(outbox, %destination, kind, %text, ?retry_in, advice, "circuit open");
-        }
-        Note::CircuitClosed { destination } => info!(outbox, %destination, "circuit closed"),
-        Note::LeaseWon { shard, unclean } => info!(outbox, shard = shard.0, unclean, "lease won"),
-        Note::LeaseLost { shard, released } => info!(outbox, shard = shard.0, released, "lease lost"),
-        Note::StoreFailed {
-            doing,
-            kind,
-            error,
-            retry_in,
-        } => {
-            let (word, advice) = (kind.as_str(), kind.advice());
-            warn!(outbox, doing, kind = word, %error, ?retry_in, advice, "database call failed, will retry");
-        }
-        Note::Stranded { event_id } => {
-            error!(outbox, event_id = %shown(event_id), "found below the floor by the sweep; it is published now, late");
-        }
     }
 }

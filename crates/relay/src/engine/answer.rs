@@ -8,7 +8,7 @@ use postrider_core::{
 
 use super::item::{Item, Origin, State};
 use super::line::Line;
-use super::note::Note;
+use super::note::{Confirmed, Note};
 use super::send::{Entry, Flight};
 use super::suspects::Suspects;
 use super::{Call, Command, Engine, Plant, Time};
@@ -72,12 +72,7 @@ impl Engine {
             let Some(item) = self.flying(entry, call) else {
                 continue;
             };
-            let event_type = item
-                .event
-                .as_ref()
-                .map(|event| event.event_type.clone())
-                .unwrap_or_default();
-            events.push((item.event_id.clone(), event_type));
+            events.push(Confirmed::of(item));
             seqs.push(item.seq);
             self.rows
                 .set_state(entry.item, entry.index, State::Confirmed(receipt), false);
@@ -240,6 +235,7 @@ impl Engine {
         } else {
             out.push(Command::Note(Note::WillRetry {
                 event_id: item.event_id.clone(),
+                event_type: item.event.as_ref().map(|event| event.event_type.clone()),
                 destination: name.clone(),
                 failure: failure.clone(),
                 retry_in: delay,
@@ -333,6 +329,17 @@ impl Engine {
             error,
             retry_in,
         }));
+    }
+}
+
+impl Confirmed {
+    fn of(item: &Item) -> Confirmed {
+        let event = item.event.as_ref();
+        Confirmed {
+            event_id: item.event_id.clone(),
+            event_type: event.map(|event| event.event_type.clone()).unwrap_or_default(),
+            created_at: event.and_then(|event| event.created_at),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use postrider_core::{
     Router, Settle, Settled, Shard, Standing, StoreError,
 };
 
-pub use note::Note;
+pub use note::{Confirmed, Note};
 pub use plant::Plant;
 
 use crate::Settings;

@@ -2,7 +2,18 @@
 
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventId, Failure, Shard, StoreErrorKind};
+use postrider_core::{DestinationName, EventId, Failure, Shard, StoreErrorKind, Timestamp};
+
+/// One event that a destination confirmed.
+#[derive(Clone, Debug)]
+pub struct Confirmed {
+    /// Which event.
+    pub event_id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// When it was made, as the row says: the beginning of its latency.
+    pub created_at: Option<Timestamp>,
+}
 
 /// Something worth telling. Ids and numbers, never payloads.
 #[derive(Clone, Debug)]
@@ -11,8 +22,8 @@ pub enum Note {
     Published {
         /// Which destination.
         destination: DestinationName,
-        /// The events, by type.
-        events: Vec<(EventId, String)>,
+        /// The events.
+        events: Vec<Confirmed>,
         /// From hand-over to confirm.
         took: Duration,
     },
@@ -20,6 +31,8 @@ pub enum Note {
     WillRetry {
         /// Which event.
         event_id: EventId,
+        /// Its type, where known.
+        event_type: Option<String>,
         /// Where.
         destination: DestinationName,
         /// Why.

@@ -333,7 +333,7 @@ async fn an_observer_hears_what_happens_with_the_name_of_the_outbox() {
             _ => None,
         })
         .flatten()
-        .map(|(id, event_type)| format!("{id} {event_type}"))
+        .map(|event| format!("{} {}", event.event_id, event.event_type))
         .collect();
     assert_eq!(published, ["a-1 Tested", "a-2 Tested"]);
 }
