@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{BoxFuture, DestinationName, Event, EventId, Seq, StoreError, Timestamp};
+use crate::{BoxFuture, DestinationName, Event, EventId, RelayId, Seq, Shard, StoreError, Timestamp};
 
 /// What people see of an event. Derived from where it is, never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,60 @@ pub struct Stats {
     pub discarded: u64,
     /// The age of the oldest event that is queued, or parked and not dead and not scheduled.
     pub oldest: Option<Duration>,
+    /// How many shards there are.
+    pub shards: u16,
+    /// The relays that are alive by the database's clock, with what they own.
+    pub relays: Vec<LiveRelay>,
+}
+
+impl Stats {
+    /// Parked rows with this status.
+    pub fn parked_as(&self, status: Status) -> u64 {
+        self.parked.get(status.as_str()).copied().unwrap_or(0)
+    }
+
+    /// What should have been published by now: queued, or parked and neither dead nor scheduled.
+    pub fn unpublished(&self) -> u64 {
+        let parked: u64 = self.parked.values().sum();
+        self.queued + parked - self.parked_as(Status::Scheduled)
+    }
+}
+
+/// A relay as the database knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRelay {
+    /// Which run of which relay.
+    pub relay: RelayId,
+    /// When its leases end unless it renews them.
+    pub expires_in: Duration,
+    /// The shards it owns, in order.
+    pub shards: Vec<Shard>,
+}
+
+/// One published event, as the history has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When its destination had confirmed it.
+    pub published_at: Timestamp,
+    /// Which event.
+    pub event_id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// What it keeps order by.
+    pub key: String,
+    /// Where it went.
+    pub destination: Option<DestinationName>,
+    /// The destination's receipt.
+    pub receipt: Option<String>,
+}
+
+/// A piece of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentPage {
+    /// The events, in the order of their publishing.
+    pub events: Vec<Sent>,
+    /// Behind the last of them: where to look for what is published next.
+    pub next: Cursor,
 }
 
 /// Which events a listing or a verb is about. Every part that is given must hold.
@@ -225,6 +279,18 @@ pub trait Console: Send + Sync {
 
     /// One event with its payload; every record that has the id (a reused id has several).
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>>;
+
+    /// What was published, of one type or of any, newest last: the last `limit` of the history, or the first `limit`
+    /// behind a cursor that an earlier page gave.
+    ///
+    /// It is for looking, not for consuming: what is written by a settle that took longer than a later one may be missed
+    /// by whoever follows the history.
+    fn sent(
+        &self,
+        event_type: Option<String>,
+        limit: u32,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<SentPage, StoreError>>;
 
     /// Failures by destination and kind, the most frequent first.
     fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>>;

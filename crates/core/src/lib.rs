@@ -47,8 +47,8 @@ mod validate;
 
 pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
 pub use console::{
-    Act, Chunk, Console, Cursor, EventRecord, Filter, Group, Listing, Route as RecordedRoute, Stats, Status,
-    Verb,
+    Act, Chunk, Console, Cursor, EventRecord, Filter, Group, Listing, LiveRelay, Route as RecordedRoute,
+    Sent, SentPage, Stats, Status, Verb,
 };
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};

@@ -1,6 +1,6 @@
 //! The tables of an outbox: made, checked, printed and removed.
 
-use crate::{BoxFuture, StoreError};
+use crate::{BoxFuture, StoreError, StoreErrorKind};
 
 /// One step of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,12 @@ pub struct SchemaStatus {
 pub trait Schema: Send + Sync {
     /// Every step, for printing.
     fn migrations(&self) -> Vec<Migration>;
+
+    /// The statements that let a role of the database be a relay's, and nothing more.
+    fn grants(&self, role: &str) -> Result<String, StoreError> {
+        let text = format!("this database has no roles, so there is nothing to grant to {role:?}");
+        Err(StoreError::new(StoreErrorKind::Other, text))
+    }
 
     /// Where the database stands.
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>>;

@@ -45,6 +45,15 @@ impl Schema for PgStore {
         migrations(self.tables(), self.options())
     }
 
+    /// A relay and the console need no more than this. Producers need `INSERT` on the outbox table only.
+    fn grants(&self, name: &str) -> Result<String, StoreError> {
+        let tables = self.tables();
+        let schema = tables.schema();
+        let mut sql = format!("GRANT USAGE ON SCHEMA \"{schema}\" TO {{role}};\n");
+        sql.push_str(include_str!("sql/grants.sql"));
+        Ok(tables.sql(&sql).replace("{role}", &role(name)))
+    }
+
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>> {
         Box::pin(
             self.operate("looking at the outbox tables", PATIENCE, |work| async move {
@@ -67,18 +76,6 @@ impl Schema for PgStore {
                 down(&work).await
             }),
         )
-    }
-}
-
-impl PgStore {
-    /// The statements that let a role run a relay and the console, and nothing else. Producers need
-    /// `INSERT` on the outbox table only.
-    pub fn print_grants(&self, name: &str) -> String {
-        let tables = self.tables();
-        let schema = tables.schema();
-        let mut sql = format!("GRANT USAGE ON SCHEMA \"{schema}\" TO {{role}};\n");
-        sql.push_str(include_str!("sql/grants.sql"));
-        tables.sql(&sql).replace("{role}", &role(name))
     }
 }
 

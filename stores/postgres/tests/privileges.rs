@@ -1,6 +1,6 @@
 //! The relay runs under a role that may do what was printed for it, and nothing else.
 
-use postrider_core::{Act, Console, Filter, Park, Settled, Store, StoreErrorKind, Verb};
+use postrider_core::{Act, Console, Filter, Park, Schema, Settled, Store, StoreErrorKind, Verb};
 use postrider_postgres::PgOptions;
 use postrider_testkit::servers::Postgres;
 
@@ -11,7 +11,7 @@ async fn as_role(db: &Db, role: &str) -> Relay {
     db.sql(&format!(
         "DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
     ));
-    db.sql(&db.store.print_grants(role));
+    db.sql(&db.store.grants(role).expect("grants"));
     let url = Postgres::shared()
         .url(&db.database.name)
         .replace("postgres@", &format!("{role}@"));

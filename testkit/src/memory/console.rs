@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    RecordedRoute, Seq, Stats, Status, StoreError, StoreErrorKind, Timestamp, Verb,
+    LiveRelay, RecordedRoute, RelayId, Sent, SentPage, Seq, Stats, Status, StoreError, StoreErrorKind,
+    Timestamp, Verb,
 };
 
 use super::MemoryStore;
-use super::records::{parked_route, records, time};
+use super::records::{parked_route, records, sent_event, time};
 use crate::model::{Model, Parked};
 
 impl Console for MemoryStore {
@@ -47,6 +48,18 @@ impl Console for MemoryStore {
         Box::pin(async move {
             let all = self.with_model(|model, now| records(model, now));
             Ok(all.into_values().filter(|record| record.event_id == id).collect())
+        })
+    }
+
+    fn sent(
+        &self,
+        event_type: Option<String>,
+        limit: u32,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<SentPage, StoreError>> {
+        Box::pin(async move {
+            let after = after.as_ref().map(number_of).transpose()?;
+            Ok(self.with_model(|model, _| sent(model, event_type.as_deref(), limit as usize, after)))
         })
     }
 
@@ -102,7 +115,52 @@ fn stats(model: &Model, now: Duration) -> Stats {
         }
     }
     stats.oldest = oldest.map(|inserted| now.saturating_sub(inserted));
+    stats.shards = model.shards();
+    stats.relays = relays(model, now);
     stats
+}
+
+fn relays(model: &Model, now: Duration) -> Vec<LiveRelay> {
+    let owned = |relay: &RelayId| {
+        let owners = model.owners();
+        let owned = owners.filter(|(_, state)| state.owner.as_ref() == Some(relay));
+        owned.map(|(shard, _)| shard).collect()
+    };
+    let alive = model.relays().filter(|(_, state)| state.expires > now);
+    alive
+        .map(|(relay, state)| LiveRelay {
+            relay: relay.clone(),
+            expires_in: state.expires - now,
+            shards: owned(relay),
+        })
+        .collect()
+}
+
+/// A cursor is the number of the first record that was not yet seen.
+fn sent(model: &Model, event_type: Option<&str>, limit: usize, from: Option<u64>) -> SentPage {
+    let mut events: Vec<(u64, Sent)> = model
+        .numbered_history()
+        .filter(|(_, record)| record.is_sent())
+        .filter(|(_, record)| event_type.is_none_or(|wanted| record.row.event.event_type == wanted))
+        .filter(|(number, _)| from.is_none_or(|from| *number >= from))
+        .map(|(number, record)| (number, sent_event(record)))
+        .collect();
+    let mut next = model
+        .numbered_history()
+        .last()
+        .map_or(0, |(number, _)| number + 1);
+    match from {
+        None => drop(events.drain(..events.len().saturating_sub(limit))),
+        Some(_) if events.len() > limit => {
+            events.truncate(limit);
+            next = events.last().map_or(next, |(number, _)| number + 1);
+        }
+        Some(_) => {}
+    }
+    SentPage {
+        events: events.into_iter().map(|(_, event)| event).collect(),
+        next: Cursor(next.to_string()),
+    }
 }
 
 fn groups(model: &Model) -> Vec<Group> {
@@ -187,6 +245,13 @@ fn matches(filter: &Filter, now: Duration, record: &EventRecord, route: &Recorde
 
 fn since(now: Duration, Timestamp(at): Timestamp) -> Duration {
     Duration::from_micros(u64::try_from(time(now).0 - at).unwrap_or(0))
+}
+
+fn number_of(cursor: &Cursor) -> Result<u64, StoreError> {
+    let number = cursor.0.parse();
+    number.map_err(|error| {
+        StoreError::new(StoreErrorKind::Other, "the cursor is not one of ours").with_source(error)
+    })
 }
 
 type Place = (Seq, Option<DestinationName>);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventRecord, RecordedRoute, Seq, Status, Timestamp};
+use postrider_core::{DestinationName, EventRecord, RecordedRoute, Sent, Seq, Status, Timestamp};
 
 use crate::model::{Fate, Model, Parked, Record, Row};
 
@@ -90,6 +90,19 @@ fn sent_route(record: &Record) -> RecordedRoute {
             error: Some(reason.clone()),
             ..route(record.destination.clone(), Status::Discarded)
         },
+    }
+}
+
+/// A record of the history that was published.
+pub(super) fn sent_event(record: &Record) -> Sent {
+    let route = sent_route(record);
+    Sent {
+        published_at: time(record.at),
+        event_id: record.row.event_id().clone(),
+        event_type: record.row.event.event_type.clone(),
+        key: shown_key(&record.row),
+        destination: record.destination.clone(),
+        receipt: route.receipt,
     }
 }
 

@@ -157,6 +157,11 @@ impl Model {
         self.history.values()
     }
 
+    /// The same, each with its number, which no other record ever gets.
+    pub fn numbered_history(&self) -> impl Iterator<Item = (u64, &Record)> {
+        self.history.iter().map(|(number, record)| (*number, record))
+    }
+
     /// What was published to one destination, in the order in which it was recorded.
     pub fn sent_to<'a>(&'a self, destination: &'a DestinationName) -> impl Iterator<Item = &'a Record> {
         self.history()

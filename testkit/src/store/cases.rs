@@ -143,6 +143,9 @@ cases! { $ store_suite, store, "Store"
     }
     console {
         stats_count_what_there_is [Console];
+        stats_tell_who_is_alive_with_what [Console];
+        the_history_is_read_from_its_end_and_followed [Console];
+        the_history_is_read_by_type [Console];
         a_listing_pages_through_everything_once [Console];
         a_listing_shows_the_worst_state [Console];
         a_reused_id_shows_every_record [Console];

@@ -142,6 +142,83 @@ pub(super) async fn a_purge_keeps_the_count_of_published(bench: Bench) {
     assert_eq!(console.stats().await.expect("stats").published, 2);
 }
 
+pub(super) async fn the_history_is_read_from_its_end_and_followed(bench: Bench) {
+    let ids: Vec<String> = (0..5).map(|n| format!("e{n}")).collect();
+    let events: Vec<_> = ids.iter().map(|id| event(id, "k")).collect();
+    let (relay, rows) = bench.queued(&events).await;
+    let console = bench.console();
+    let sent_ids = async |limit, after| {
+        let page = console.sent(None, limit, after).await.expect("the history");
+        let ids: Vec<String> = page
+            .events
+            .iter()
+            .map(|event| event.event_id.to_string())
+            .collect();
+        (ids, page.next)
+    };
+    let (none, start) = sent_ids(10, None).await;
+    assert!(none.is_empty(), "nothing was sent yet");
+    for row in &rows[..3] {
+        relay.settle_one(sent(row, &["d"])).await;
+    }
+    assert_eq!(sent_ids(2, None).await.0, ["e1", "e2"], "the last, newest last");
+    let (first, next) = sent_ids(2, Some(start)).await;
+    assert_eq!(first, ["e0", "e1"], "the first behind the cursor");
+    let (rest, next) = sent_ids(2, Some(next)).await;
+    assert_eq!(rest, ["e2"]);
+    let (nothing, next) = sent_ids(2, Some(next)).await;
+    assert!(nothing.is_empty(), "each is given once");
+    let (none, end) = sent_ids(0, None).await;
+    assert!(none.is_empty(), "only the cursor was asked for");
+    relay.settle_one(sent(&rows[3], &["d", "e"])).await;
+    for cursor in [next, end] {
+        let page = console.sent(None, 10, Some(cursor)).await.expect("the history");
+        let went: Vec<_> = page
+            .events
+            .iter()
+            .map(|event| event.destination.clone())
+            .collect();
+        assert_eq!(went, [Some(to("d")), Some(to("e"))], "one entry a destination");
+        assert_eq!(page.events[0].event_id.as_str(), "e3");
+        assert_eq!(page.events[0].event_type, "Tested");
+    }
+}
+
+pub(super) async fn the_history_is_read_by_type(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
+    let entries = rows.iter().map(|row| sent(row, &["d"])).collect();
+    relay.settle(entries, Vec::new()).await;
+    let console = bench.console();
+    let of = async |event_type: &str| {
+        let page = console.sent(Some(event_type.to_owned()), 10, None).await;
+        page.expect("the history")
+    };
+    assert_eq!(of("Tested").await.events.len(), 2);
+    let nobody = of("Nobody").await;
+    assert!(nobody.events.is_empty());
+    let behind = console
+        .sent(None, 10, Some(nobody.next))
+        .await
+        .expect("the history");
+    assert!(
+        behind.events.is_empty(),
+        "what was passed over is not looked at again"
+    );
+    let wrong = postrider_core::Cursor("nonsense".to_owned());
+    assert!(console.sent(None, 10, Some(wrong)).await.is_err());
+}
+
+pub(super) async fn stats_tell_who_is_alive_with_what(bench: Bench) {
+    let before = bench.console().stats().await.expect("stats");
+    assert!(before.relays.is_empty());
+    let relay = bench.relay("alive").await;
+    let stats = bench.console().stats().await.expect("stats");
+    assert_eq!(stats.relays.len(), 1, "{:?}", stats.relays);
+    assert_eq!(stats.relays[0].relay, relay.heartbeat().relay);
+    assert_eq!(stats.relays[0].shards.len(), usize::from(stats.shards));
+    assert!(stats.relays[0].expires_in > Duration::ZERO);
+}
+
 pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
     let parks = [
         (event("failing", "a"), refused("d", HOUR)),

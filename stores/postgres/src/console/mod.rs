@@ -3,6 +3,7 @@
 mod act;
 mod list;
 mod record;
+mod sent;
 mod stats;
 
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    Stats, Status, StoreError, StoreErrorKind,
+    SentPage, Stats, Status, StoreError, StoreErrorKind,
 };
 
 use crate::clock::{self, Micros};
@@ -42,6 +43,17 @@ impl Console for PgStore {
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
         Box::pin(self.view("looking up an event", move |view| async move {
             list::show(&view, &id).await
+        }))
+    }
+
+    fn sent(
+        &self,
+        event_type: Option<String>,
+        limit: u32,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<SentPage, StoreError>> {
+        Box::pin(self.view("reading the history", move |view| async move {
+            sent::sent(&view, event_type.as_deref(), limit, after.as_ref()).await
         }))
     }
 

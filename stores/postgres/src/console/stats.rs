@@ -1,6 +1,7 @@
 //! The state in numbers, and failures that look alike. Nothing here touches the history.
 
-use postrider_core::{Group, Stats, Status};
+use postrider_core::{Group, LiveRelay, RelayId, Shard, Stats, Status};
+use tokio_postgres::Row;
 
 use super::{View, status};
 use crate::clock::{self, Micros};
@@ -14,7 +15,8 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
                 (SELECT coalesce(sum(published), 0)::bigint FROM {outbox_counter}),
                 (SELECT coalesce(sum(duplicates), 0)::bigint FROM {outbox_counter}),
                 (SELECT coalesce(sum(discarded), 0)::bigint FROM {outbox_counter}),
-                (SELECT o.enqueued_at FROM {outbox} o ORDER BY o.seq LIMIT 1)",
+                (SELECT o.enqueued_at FROM {outbox} o ORDER BY o.seq LIMIT 1),
+                (SELECT count(*) FROM {outbox_shard})",
     );
     let row = view.client().query_one(&sql, &[]).await?;
     let mut stats = Stats {
@@ -22,6 +24,8 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
         published: count(row.try_get(1)?),
         duplicates: count(row.try_get(2)?),
         discarded: count(row.try_get(3)?),
+        shards: u16::try_from(row.try_get::<_, i64>(5)?).unwrap_or(u16::MAX),
+        relays: relays(view).await?,
         ..Stats::default()
     };
     let mut oldest: Option<Micros> = row.try_get(4)?;
@@ -42,6 +46,27 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
     }
     stats.oldest = oldest.map(|at| clock::until(at.0, view.now));
     Ok(stats)
+}
+
+/// Who is alive, with what he owns.
+async fn relays(view: &View) -> Result<Vec<LiveRelay>> {
+    let sql = view.sql(
+        "SELECT r.relay, r.expires_at, array(SELECT s.shard FROM {outbox_shard} s WHERE s.owner = r.relay ORDER BY s.shard)
+         FROM {outbox_relay} r WHERE r.expires_at > $1 ORDER BY r.relay",
+    );
+    let rows = view.client().query(&sql, &[&Micros(view.now)]).await?;
+    let relay = |row: &Row| {
+        let shards: Vec<i16> = row.try_get(2)?;
+        Ok(LiveRelay {
+            relay: RelayId(row.try_get::<_, &str>(0)?.into()),
+            expires_in: clock::until(view.now, row.try_get::<_, Micros>(1)?.0),
+            shards: shards
+                .into_iter()
+                .filter_map(|shard| u16::try_from(shard).ok().map(Shard))
+                .collect(),
+        })
+    };
+    rows.iter().map(relay).collect()
 }
 
 /// Failures by destination and kind, the most frequent first.

@@ -2,13 +2,14 @@
 
 mod act;
 mod list;
+mod sent;
 mod stats;
 
 use std::time::Duration;
 
 use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    Stats, Status, StoreError, StoreErrorKind,
+    SentPage, Stats, Status, StoreError, StoreErrorKind,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
@@ -37,6 +38,17 @@ impl Console for SqliteStore {
 
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
         Box::pin(self.view("looking up an event", move |view| list::show(&view, &id)))
+    }
+
+    fn sent(
+        &self,
+        event_type: Option<String>,
+        limit: u32,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<SentPage, StoreError>> {
+        Box::pin(self.view("reading the history", move |view| {
+            sent::sent(&view, event_type.as_deref(), limit, after.as_ref())
+        }))
     }
 
     fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>> {
