@@ -132,8 +132,8 @@ Examples:
 DELIVERED (published in JSON) counts an event once per destination; RETRY, WAIT, HELD and SCHED are parked events that move by
 themselves, DUPL repeats that were not published again, DISC what was thrown away. Columns of zeros are left out.
 
-With --check, exit code 1 if there are dead events, events refused for longer than relay.stalled_after, more unpublished ones
-than [health] max_unpublished, or one older than max_age.")]
+With --check, exit code 1 if there are more dead events than [health] max_dead, events refused for longer than
+relay.stalled_after, unpublished ones from max_unpublished on, or one older than max_age.")]
     Status {
         /// Exit with 1 if something needs a person
         #[arg(long)]
@@ -211,13 +211,18 @@ Exit code 1 if there is something to migrate.")]
     #[command(after_long_help = "\
 Examples:
   postrider migrate print
-  postrider migrate print --down")]
+  postrider migrate print --down
+
+With --role, for PostgreSQL: also the grants that let a role run a relay and nothing more.")]
     Print {
         #[command(flatten)]
         outbox: OutboxArg,
         /// The statements that remove the tables
         #[arg(long)]
         down: bool,
+        /// Also what this role of the database must be granted to run a relay, and nothing more
+        #[arg(long, value_name = "NAME", conflicts_with = "down")]
+        role: Option<String>,
     },
 }
 

@@ -15,6 +15,7 @@ mod config;
 #[cfg(feature = "sqlite")]
 mod demo;
 mod failure;
+mod lines;
 mod logging;
 mod output;
 #[cfg(feature = "postgres")]
@@ -67,11 +68,25 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
         }
         command => {
             let config = config::load(cli.config.as_deref())?;
-            match command {
-                Command::Run { .. } => logging::configured(&config.log)?,
-                _ => logging::quiet(),
-            }
-            runtime.block_on(Box::pin(dispatch(command, &config, out)))
+            let Command::Run {
+                until_empty,
+                migrate,
+                outbox,
+            } = command
+            else {
+                logging::quiet();
+                return runtime.block_on(Box::pin(dispatch(command, &config, out)));
+            };
+            let lines = logging::configured(&config.log)?;
+            let wanted = run::run::Wanted {
+                outbox: outbox.as_deref(),
+                until_empty: *until_empty,
+                migrate: *migrate,
+                log_lines_dropped: lines.dropped(),
+            };
+            let done = runtime.block_on(Box::pin(run::run::run(&config, out, wanted)));
+            lines.flush();
+            done
         }
     }
 }
@@ -81,21 +96,10 @@ async fn demo(out: Output, args: &args::DemoArgs) -> Result<Done, Failure> {
     demo::demo(out, args).await
 }
 
-#[cfg(feature = "sqlite")]
-async fn tail(config: &Config, out: Output, args: &args::TailArgs) -> Result<Done, Failure> {
-    run::tail::tail(config, out, args).await
-}
-
 #[cfg(not(feature = "sqlite"))]
 #[expect(clippy::unused_async, reason = "stands in for one that waits")]
 async fn demo(_out: Output, _args: &args::DemoArgs) -> Result<Done, Failure> {
     Err(needs_sqlite("the demo"))
-}
-
-#[cfg(not(feature = "sqlite"))]
-#[expect(clippy::unused_async, reason = "stands in for one that waits")]
-async fn tail(_config: &Config, _out: Output, _args: &args::TailArgs) -> Result<Done, Failure> {
-    Err(needs_sqlite("tail"))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -108,24 +112,12 @@ fn needs_sqlite(what: &str) -> Failure {
 
 async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Done, Failure> {
     match command {
-        // Neither needs a configuration; `start` has seen to them.
-        Command::Init { .. } | Command::Demo(_) => Ok(Done::Fine),
+        // `start` has seen to them.
+        Command::Init { .. } | Command::Demo(_) | Command::Run { .. } => Ok(Done::Fine),
         Command::Migrate(command) => migrate(command, config, out).await,
         Command::Config(ConfigCommand::Check) => run::config::check(config, out),
         Command::Config(ConfigCommand::Show) => run::config::show(config, out),
         Command::Route(RouteCommand::Explain(event)) => run::route::explain(config, out, event),
-        Command::Run {
-            until_empty,
-            migrate,
-            outbox,
-        } => {
-            let wanted = run::run::Wanted {
-                outbox: outbox.as_deref(),
-                until_empty: *until_empty,
-                migrate: *migrate,
-            };
-            run::run::run(config, out, wanted).await
-        }
         Command::Send(args) => run::send::send(config, out, args).await,
         Command::Status { check, outbox } => {
             run::status::status(config, out, outbox.as_deref(), *check).await
@@ -133,7 +125,7 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
         Command::Show { id, payload, outbox } => {
             show(config, out, id, *payload, outbox.as_deref(), false).await
         }
-        Command::Tail(args) => tail(config, out, args).await,
+        Command::Tail(args) => run::tail::tail(config, out, args).await,
         Command::Dead(command) => dead(command, config, out).await,
     }
 }
@@ -145,8 +137,8 @@ async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Resu
         MigrateCommand::Down { outbox, yes } => {
             run::migrate::down(config, out, outbox.outbox.as_deref(), *yes).await
         }
-        MigrateCommand::Print { outbox, down } => {
-            run::migrate::print(config, out, outbox.outbox.as_deref(), *down)
+        MigrateCommand::Print { outbox, down, role } => {
+            run::migrate::print(config, out, outbox.outbox.as_deref(), *down, role.as_deref())
         }
     }
 }

@@ -79,6 +79,7 @@
 //! | `file` | `file`: JSON lines in files and on standard output | yes |
 //! | `memory` | `memory`: a broker in memory that tests look into | yes |
 //! | `rabbitmq` | `rabbitmq`: RabbitMQ, publishing and consuming | no |
+//! | `admin` | `admin`: health, statistics and metrics over HTTP | no |
 //!
 //! # In a service's own tests
 //!
@@ -92,6 +93,8 @@ pub use postrider_relay::*;
 /// What ends a [`Relay::run`].
 pub use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "admin")]
+pub use postrider_admin as admin;
 #[cfg(feature = "file")]
 pub use postrider_file as file;
 #[cfg(feature = "memory")]

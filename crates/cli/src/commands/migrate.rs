@@ -1,12 +1,15 @@
 //! `postrider migrate up`, `down`, `status` and `print`.
 
-use postrider_core::{Migration, SchemaStatus};
+use std::sync::Arc;
+
+use postrider_core::{Migration, Schema, SchemaStatus};
 use serde_json::json;
+use tempfile::TempDir;
 
 use super::act::confirm;
 use crate::config::{Config, Outbox, Place};
 use crate::failure::{Done, Failure};
-use crate::output::Output;
+use crate::output::{Output, whole};
 use crate::wire::{self, Missing};
 
 pub async fn up(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
@@ -139,22 +142,50 @@ fn exists(outbox: &Outbox) -> bool {
     }
 }
 
-/// Prints the SQL.
-pub fn print(config: &Config, out: Output, outbox: Option<&str>, down: bool) -> Result<Done, Failure> {
+/// Prints the SQL, and with a role what it must be granted.
+pub fn print(
+    config: &Config,
+    out: Output,
+    outbox: Option<&str>,
+    down: bool,
+    role: Option<&str>,
+) -> Result<Done, Failure> {
     for (name, outbox) in wire::chosen(config, outbox)? {
-        print_one(steps(name, outbox)?, out, name, down)?;
+        let (schema, _folder) = elsewhere(name, outbox)?;
+        // Asked before anything is printed, so that a refusal leaves no half of it.
+        let grants = role.map(|role| schema.grants(role)).transpose();
+        let grants = grants.map_err(|error| {
+            Failure::input(format!("the grants of outbox {name:?} cannot be printed"))
+                .because(&error)
+                .advice("leave out --role, or name an outbox in a database with roles with --outbox")
+        })?;
+        print_one(schema.migrations(), out, name, down)?;
+        if let (Some(grants), Some(role)) = (grants, role) {
+            let value = json!({ "outbox": name, "role": role, "sql": grants });
+            let text = format!(
+                "-- {name}: what the role {} needs\n{}\n",
+                whole(role),
+                grants.trim_end()
+            );
+            out.either(&value, text)?;
+        }
     }
     Ok(Done::Fine)
 }
 
-/// Every step of an outbox. Nothing of it is touched: they are asked of a store on a file that goes away.
+/// Every step of an outbox.
 fn steps(name: &str, outbox: &Outbox) -> Result<Vec<Migration>, Failure> {
+    Ok(elsewhere(name, outbox)?.0.migrations())
+}
+
+/// The schema of an outbox of which nothing is touched: it is asked of a store on a file that goes away.
+fn elsewhere(name: &str, outbox: &Outbox) -> Result<(Arc<dyn Schema>, TempDir), Failure> {
     let folder = tempfile::tempdir()?;
     let mut elsewhere = outbox.clone();
     if let Place::Sqlite(path) = &mut elsewhere.place {
         *path = folder.path().join("print.db");
     }
-    Ok(wire::open(name, &elsewhere, Missing::Create)?.schema.migrations())
+    Ok((wire::open(name, &elsewhere, Missing::Create)?.schema, folder))
 }
 
 fn print_one(mut steps: Vec<Migration>, out: Output, name: &str, down: bool) -> Result<(), Failure> {

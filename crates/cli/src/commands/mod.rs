@@ -10,7 +10,7 @@ pub mod route;
 pub mod run;
 pub mod send;
 pub mod show;
+mod start;
 pub mod status;
-#[cfg(feature = "sqlite")]
 pub mod tail;
 mod watch;

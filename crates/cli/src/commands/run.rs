@@ -2,50 +2,59 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use postrider_admin::Admin;
 use postrider_core::{Sink, Stats, Status};
 use postrider_relay::{Relay, Report};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::start::{self, Started};
 use super::watch::Watch;
-use crate::config::{Broker, Config, Kind, Origin, Outbox};
+use crate::config::{Broker, Config, Kind, Listen, Outbox};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::signal;
-use crate::wire::{self, Missing, Opened};
+use crate::wire::{self, Opened};
 
 /// What is wanted.
 pub struct Wanted<'a> {
     pub outbox: Option<&'a str>,
     pub until_empty: bool,
     pub migrate: bool,
+    /// Log lines that nobody took.
+    pub log_lines_dropped: Arc<AtomicU64>,
 }
 
 pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
     wire::check(config)?;
+    let admin = start::admin(config, wanted.log_lines_dropped.clone());
+    // A job that empties an outbox and ends is asked by nobody, unless somebody said where.
+    let is_job = wanted.until_empty && config.admin.listen == Listen::Default;
+    let serving = if is_job {
+        None
+    } else {
+        start::serve(config, &admin)?
+    };
     let mut opened = Vec::new();
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
-        opened.push((open(config, name, outbox, wanted.migrate).await?, outbox));
+        let started = start::open(config, name, outbox, wanted.migrate, !wanted.until_empty).await?;
+        opened.push((Arc::new(started), outbox));
     }
     let sinks = wire::sinks(config)?;
     let token = signal::stop_token();
     let ended = CancellationToken::new();
     let mut relays = JoinSet::new();
     let mut watches = Vec::new();
-    for (outbox, settings) in &opened {
+    for (started, settings) in &opened {
+        let outbox = &started.opened;
         let watch = Arc::new(Watch::new(config, token.clone()));
-        let relay = relay(config, outbox, &sinks, watch.clone())?;
-        let (name, token, until_empty) = (outbox.name.clone(), token.clone(), wanted.until_empty);
-        relays.spawn(async move {
-            let report = match until_empty {
-                true => relay.drain_until(token).await,
-                false => relay.run(token).await,
-            };
-            (name, report)
-        });
+        let relay = relay(config, outbox, &sinks, watch.clone(), &admin)?;
+        admin.watch(&relay, outbox.console.clone());
+        relays.spawn(publish(relay, started.clone(), token.clone(), wanted.until_empty));
         tokio::spawn(clean(
             config.clone(),
             outbox.clone(),
@@ -60,6 +69,11 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
         );
         tokio::spawn(async move { watch.say_if_standing_by(&name, delay, ended).await });
     }
+    let stopping = token.clone();
+    tokio::spawn(async move {
+        stopping.cancelled().await;
+        admin.stopping();
+    });
     let mut reports = BTreeMap::new();
     while let Some(ended) = relays.join_next().await {
         let (name, report) = ended
@@ -70,6 +84,7 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     for sink in sinks.values() {
         sink.close().await;
     }
+    drop(serving);
     let uses_stdout = |broker: &Broker| matches!(broker.kind, Kind::Stdout);
     let stdout_taken = sinks
         .keys()
@@ -83,21 +98,19 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     }
 }
 
-/// Opens an outbox. Nobody who has no configuration has run a migration, so then it is made on the way.
-async fn open(config: &Config, name: &str, outbox: &Outbox, migrate: bool) -> Result<Opened, Failure> {
-    if !migrate && config.origin != Origin::Embedded {
-        return wire::ready(name, outbox).await;
-    }
-    let opened = wire::open(name, outbox, Missing::Create)?;
-    let steps = opened
-        .schema
-        .up()
-        .await
-        .map_err(|error| Failure::store(name, &error))?;
-    if !steps.is_empty() {
-        tracing::info!(outbox = name, url = outbox.place.show(), "made the tables");
-    }
-    Ok(opened)
+/// Runs one relay from the moment its database is there.
+async fn publish(
+    relay: Relay,
+    started: Arc<Started>,
+    token: CancellationToken,
+    until_empty: bool,
+) -> (String, Report) {
+    let report = match started.wait(&token).await {
+        false => Report::default(),
+        true if until_empty => relay.drain_until(token).await,
+        true => relay.run(token).await,
+    };
+    (started.opened.name.clone(), report)
 }
 
 fn relay(
@@ -105,13 +118,15 @@ fn relay(
     outbox: &Opened,
     sinks: &BTreeMap<String, Arc<dyn Sink>>,
     watch: Arc<Watch>,
+    admin: &Admin,
 ) -> Result<Relay, Failure> {
     let mut builder = Relay::builder()
         .name(outbox.name.as_str())
         .store(outbox.store.clone())
         .router(config.router.clone())
         .settings(config.relay.settings.clone())
-        .observer(watch);
+        .observer(watch)
+        .observer(admin.observer());
     for (name, sink) in sinks {
         builder = builder.sink_named(name.as_str(), sink.clone());
     }
@@ -142,13 +157,14 @@ async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token:
 /// Says what was done. An outbox whose state cannot be read after `--until-empty` may not be empty: that is an error.
 async fn summary(
     out: Output,
-    opened: &[(Opened, &Outbox)],
+    opened: &[(Arc<Started>, &Outbox)],
     reports: &BTreeMap<String, Report>,
     wanted: &Wanted<'_>,
     stdout_taken: bool,
 ) -> Result<Done, Failure> {
     let mut done = Done::Fine;
-    for (outbox, _) in opened {
+    for (started, _) in opened {
+        let outbox = &started.opened;
         let name = outbox.name.as_str();
         let report = reports.get(name).copied().unwrap_or_default();
         let stats = match outbox.console.stats().await {
@@ -172,14 +188,9 @@ async fn summary(
     Ok(done)
 }
 
-fn parked(stats: &Stats, status: Status) -> u64 {
-    stats.parked.get(status.as_str()).copied().unwrap_or(0)
-}
-
 /// Whether something is left that should have gone. What is scheduled has its time.
 fn is_left(stats: &Stats) -> bool {
-    let parked: u64 = stats.parked.values().sum::<u64>() - self::parked(stats, Status::Scheduled);
-    stats.queued + stats.dead + parked > 0
+    stats.unpublished() + stats.dead > 0
 }
 
 fn value(name: &str, report: &Report, stats: &Stats) -> Value {
@@ -200,10 +211,10 @@ fn text(name: &str, report: &Report, stats: &Stats) -> String {
         (report.duplicates, "duplicates"),
         (report.dropped, "dropped"),
         (stats.queued, "still queued"),
-        (parked(stats, Status::Retrying), "retrying"),
-        (parked(stats, Status::Waiting), "waiting"),
-        (parked(stats, Status::Held), "held"),
-        (parked(stats, Status::Scheduled), "scheduled"),
+        (stats.parked_as(Status::Retrying), "retrying"),
+        (stats.parked_as(Status::Waiting), "waiting"),
+        (stats.parked_as(Status::Held), "held"),
+        (stats.parked_as(Status::Scheduled), "scheduled"),
         (stats.dead, "dead (postrider dead list)"),
     ];
     for (number, what) in others.iter().filter(|(number, _)| *number > 0) {

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use postrider_core::{Filter, Stats, Status};
+use postrider_admin::Health;
+use postrider_core::{Stats, Status};
 use serde_json::{Value, json};
 
-use crate::config::{Config, Health, duration};
+use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
-use crate::wire::{self, Opened};
-
-/// Stalled events are counted up to this many: more says no more.
-const STALLED: u32 = 100;
+use crate::wire;
 
 /// The parked states that move by themselves, in the order they are shown.
 const PARKED: [Status; 4] = [Status::Retrying, Status::Waiting, Status::Held, Status::Scheduled];
@@ -26,19 +24,21 @@ pub async fn status(
     let mut complaints = Vec::new();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let opened = wire::ready(name, outbox).await?;
-        let stats = opened
-            .console
-            .stats()
+        let seen = postrider_admin::look(&*opened.console, config.health.stalled_after)
             .await
             .map_err(|error| Failure::store(name, &error))?;
-        let mut problems = problems(&stats, &config.health);
-        let stalled_after = config.relay.settings.stalled_after;
-        problems.extend(stalled(&opened, stalled_after).await?);
+        // Which circuits are open is known only to the relay that opened them; everything else is judged as it does.
+        let health = postrider_admin::judge(Ok(&seen), &[], &config.health);
         if out.is_json() {
-            out.value(&value(name, &stats, &problems))?;
+            out.value(&value(name, &seen.stats, &health))?;
         }
-        complaints.extend(problems.into_iter().map(|text| format!("{name}: {text}")));
-        rows.push(row(name, &stats));
+        complaints.extend(
+            health
+                .reasons
+                .iter()
+                .map(|reason| format!("{name}: {}", reason.text)),
+        );
+        rows.push(row(name, &seen.stats));
     }
     if !out.is_json() {
         let (headers, rows) = without_zeros(rows);
@@ -84,64 +84,13 @@ fn without_zeros(rows: Vec<Vec<String>>) -> (Vec<&'static str>, Vec<Vec<String>>
     )
 }
 
-/// Whether events keep being refused for longer than `relay.stalled_after`.
-async fn stalled(opened: &Opened, least: Duration) -> Result<Option<String>, Failure> {
-    let filter = Filter {
-        status: vec![Status::Retrying],
-        failing_for: Some(least),
-        ..Filter::default()
-    };
-    let listing = opened.console.list(filter, STALLED, None).await;
-    let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
-    let number = match (listing.events.len(), listing.next) {
-        (0, _) => return Ok(None),
-        (number, Some(_)) => format!("more than {number}"),
-        (number, None) => number.to_string(),
-    };
-    Ok(Some(format!(
-        "{number} stalled, refused for longer than {}: `postrider dead list` shows them",
-        duration::show(least)
-    )))
-}
-
-fn parked(stats: &Stats, status: Status) -> u64 {
-    stats.parked.get(status.as_str()).copied().unwrap_or(0)
-}
-
-/// What a person should know.
-fn problems(stats: &Stats, health: &Health) -> Vec<String> {
-    let mut problems = Vec::new();
-    if stats.dead > 0 {
-        problems.push(format!("{} dead: `postrider dead list` shows them", stats.dead));
-    }
-    let moving: u64 = PARKED
-        .iter()
-        .filter(|it| **it != Status::Scheduled)
-        .map(|it| parked(stats, *it))
-        .sum();
-    let unpublished = stats.queued + moving;
-    if unpublished > health.max_unpublished {
-        problems.push(format!(
-            "{unpublished} unpublished, more than {}",
-            health.max_unpublished
-        ));
-    }
-    if let Some(age) = stats.oldest.filter(|age| *age > health.max_age) {
-        let (age, max) = (duration::show(whole_seconds(age)), duration::show(health.max_age));
-        problems.push(format!(
-            "the oldest is unpublished for {age}, longer than {max}: is a relay running?"
-        ));
-    }
-    problems
-}
-
 fn whole_seconds(age: Duration) -> Duration {
     Duration::from_secs(age.as_secs())
 }
 
 fn row(name: &str, stats: &Stats) -> Vec<String> {
     let mut row = vec![name.to_owned(), stats.queued.to_string()];
-    row.extend(PARKED.iter().map(|status| parked(stats, *status).to_string()));
+    row.extend(PARKED.iter().map(|status| stats.parked_as(*status).to_string()));
     row.extend(
         [stats.dead, stats.published, stats.duplicates, stats.discarded].map(|number| number.to_string()),
     );
@@ -153,19 +102,21 @@ fn row(name: &str, stats: &Stats) -> Vec<String> {
     row
 }
 
-fn value(name: &str, stats: &Stats, problems: &[String]) -> Value {
+fn value(name: &str, stats: &Stats, health: &Health) -> Value {
+    let problems: Vec<&str> = health.reasons.iter().map(|reason| reason.text.as_str()).collect();
     json!({
         "outbox": name,
         "queued": stats.queued,
-        "retrying": parked(stats, Status::Retrying),
-        "waiting": parked(stats, Status::Waiting),
-        "held": parked(stats, Status::Held),
-        "scheduled": parked(stats, Status::Scheduled),
+        "retrying": stats.parked_as(Status::Retrying),
+        "waiting": stats.parked_as(Status::Waiting),
+        "held": stats.parked_as(Status::Held),
+        "scheduled": stats.parked_as(Status::Scheduled),
         "dead": stats.dead,
         "published": stats.published,
         "duplicates": stats.duplicates,
         "discarded": stats.discarded,
         "oldest_ms": stats.oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        "status": health.level.as_str(),
         "problems": problems,
     })
 }
@@ -184,6 +135,7 @@ mod tests {
             duplicates: 1_000,
             discarded: 1_000,
             oldest: Some(Duration::from_secs(59)),
+            ..Stats::default()
         };
         let (headers, rows) = without_zeros(vec![row("main", &full)]);
         assert_eq!((headers.len(), rows[0].len()), (COLUMNS.len(), COLUMNS.len()));

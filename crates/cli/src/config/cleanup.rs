@@ -1,4 +1,4 @@
-//! `[cleanup]`, `[health]` and `[log]`: what is kept, when it counts as trouble, and what is written about it.
+//! `[cleanup]` and `[log]`: what is kept, and what is written about it.
 
 use std::time::Duration;
 
@@ -15,11 +15,6 @@ pub const DEFAULT_RETENTION: Duration = Duration::from_secs(7 * 86_400);
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 /// Small enough that a producer never waits noticeably for the write lock.
 pub const DEFAULT_BATCH: u32 = 1_000;
-/// More unpublished events than this is a backlog that a person should know of.
-pub const DEFAULT_MAX_UNPUBLISHED: u64 = 1_000;
-/// An event this old means that publishing stands still.
-pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(300);
-
 /// `[cleanup]` as it is written.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,30 +49,6 @@ impl CleanupTable {
                 .batch_size
                 .map_or(DEFAULT_BATCH, |n| u32::try_from(n.0).unwrap_or(DEFAULT_BATCH)),
         })
-    }
-}
-
-/// `[health]` as it is written.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HealthTable {
-    max_unpublished: Option<Whole<0, { i64::MAX as u64 }>>,
-    max_age: Option<Span>,
-}
-
-/// From when on `status --check` finds a problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    pub max_unpublished: u64,
-    pub max_age: Duration,
-}
-
-impl HealthTable {
-    pub fn resolve(self) -> Health {
-        Health {
-            max_unpublished: self.max_unpublished.map_or(DEFAULT_MAX_UNPUBLISHED, |n| n.0),
-            max_age: self.max_age.map_or(DEFAULT_MAX_AGE, |span| span.0),
-        }
     }
 }
 

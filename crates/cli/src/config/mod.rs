@@ -4,6 +4,7 @@
 //! (`env`), and the tree becomes tables as they are written (`outbox`, `broker`, `route`, …), which are then resolved
 //! into what they mean. An error at any step knows its line or its variable.
 
+mod admin;
 mod broker;
 mod cleanup;
 mod destination;
@@ -28,12 +29,14 @@ mod url;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use postrider_admin::Thresholds;
 use postrider_core::Router;
 use serde::Deserialize;
 use toml::Spanned;
 
+pub use admin::{Admin, DEFAULT_LISTEN, Listen};
 pub use broker::{Broker, Kind};
-pub use cleanup::{Cleanup, Format, Health, Log};
+pub use cleanup::{Cleanup, Format, Log};
 pub use error::{ConfigError, Place as ErrorPlace, Problem};
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
@@ -63,7 +66,9 @@ struct Document {
     #[serde(default)]
     cleanup: cleanup::CleanupTable,
     #[serde(default)]
-    health: cleanup::HealthTable,
+    health: admin::HealthTable,
+    #[serde(default)]
+    admin: admin::AdminTable,
 }
 
 /// A configuration in which every reference holds and every value is within its bounds.
@@ -76,7 +81,9 @@ pub struct Config {
     pub relay: Relay,
     pub log: Log,
     pub cleanup: Cleanup,
-    pub health: Health,
+    /// From when on something counts as trouble.
+    pub health: Thresholds,
+    pub admin: Admin,
     /// The files that hold secrets, for checking who may read them.
     pub secret_files: Vec<PathBuf>,
 }
@@ -112,7 +119,8 @@ impl Document {
             self.route.is_empty(),
         )?;
         let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
-        let health = self.health.resolve();
+        let health = self.health.resolve(&relay)?;
+        secret_files.extend(self.admin.secret_files());
         Ok(Config {
             origin,
             outboxes,
@@ -122,6 +130,7 @@ impl Document {
             log: self.log.resolve()?,
             cleanup,
             health,
+            admin: self.admin.resolve()?,
             secret_files,
         })
     }

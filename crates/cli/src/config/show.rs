@@ -4,7 +4,7 @@ use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router, red
 use serde_json::{Map, Value, json};
 
 use super::duration::{show, show_keep};
-use super::{Broker, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
+use super::{Admin, Broker, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
 const REDACTED: &str = "[redacted]";
@@ -36,9 +36,25 @@ impl Config {
             "health": {
                 "max_unpublished": self.health.max_unpublished,
                 "max_age": show(self.health.max_age),
+                "max_dead": self.health.max_dead,
+                "failing_unpublished": self.health.failing_unpublished,
+                "failing_age": show(self.health.failing_age),
+                "stuck_after": show(self.health.stuck_after),
             },
+            "admin": admin(&self.admin),
         })
     }
+}
+
+fn admin(it: &Admin) -> Value {
+    let mut value = json!({ "listen": it.listen.show() });
+    if it.token.is_some() {
+        value["token"] = REDACTED.into();
+    }
+    if let Some(max_types) = it.max_types {
+        value["max_types"] = max_types.into();
+    }
+    value
 }
 
 fn outbox(it: &Outbox) -> Value {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postrider_admin::Thresholds;
 use postrider_core::{DeadLetter, Envelope, RetryPolicy};
 use postrider_relay::Profile;
 
@@ -210,11 +211,22 @@ fn the_reference_sets_every_key_of_the_rest() {
     );
     assert_eq!(
         config.health,
-        Health {
+        Thresholds {
             max_unpublished: 5_000,
-            max_age: secs(600)
+            max_age: secs(600),
+            max_dead: 3,
+            failing_unpublished: 50_000,
+            failing_age: secs(1_200),
+            stalled_after: secs(1_800),
+            stuck_after: secs(45),
         }
     );
+    assert_eq!(config.admin.listen, Listen::At("0.0.0.0:9090".parse().unwrap()));
+    assert_eq!(
+        config.admin.token.as_ref().map(postrider_core::Secret::expose),
+        Some("only-an-example-of-a-token")
+    );
+    assert_eq!(config.admin.max_types, Some(50));
     assert_eq!(
         config.log,
         Log {
@@ -222,6 +234,45 @@ fn the_reference_sets_every_key_of_the_rest() {
             level: "warn,postrider_relay=debug".to_owned()
         }
     );
+}
+
+#[test]
+fn an_address_beyond_this_machine_needs_a_token() {
+    let error = refused("[admin]\nlisten = \"0.0.0.0:7787\"");
+    assert!(
+        error.contains("can be reached from other machines, and no token is set"),
+        "{error}"
+    );
+    assert!(error.contains("token_file"), "it says what to do: {error}");
+    let token = "a-token-long-enough-for-anybody";
+    let config = with(&format!("[admin]\nlisten = \"[::]:7787\"\ntoken = \"{token}\"")).unwrap();
+    assert_eq!(config.admin.listen, Listen::At("[::]:7787".parse().unwrap()));
+    assert!(!config.show().to_string().contains(token));
+    for (listen, wanted) in [
+        ("off", Listen::Off),
+        ("localhost:80", Listen::At("127.0.0.1:80".parse().unwrap())),
+        ("[::1]:80", Listen::At("[::1]:80".parse().unwrap())),
+    ] {
+        let config = with(&format!("[admin]\nlisten = \"{listen}\"")).unwrap();
+        assert_eq!(config.admin.listen, wanted);
+    }
+    assert_eq!(with("").unwrap().admin.listen, Listen::Default);
+    assert!(refused("[admin]\nlisten = \"7787\"").contains("an address with a port"));
+    let short = refused("[admin]\ntoken = \"hunter2\"");
+    assert!(
+        short.contains("at least 16 characters") && !short.contains("hunter2"),
+        "{short}"
+    );
+}
+
+#[test]
+fn failing_never_comes_before_degraded() {
+    assert!(refused("[health]\nmax_unpublished = 10\nfailing_unpublished = 9").contains("max_unpublished"));
+    assert!(refused("[health]\nmax_age = \"10m\"\nfailing_age = \"9m\"").contains("max_age"));
+    let health = with("[health]\nmax_unpublished = 1000000\nmax_age = \"1d\"")
+        .unwrap()
+        .health;
+    assert!(health.failing_unpublished > 1_000_000 && health.failing_age > secs(86_400));
 }
 
 #[test]

@@ -3,4 +3,5 @@ mod dead;
 mod demo;
 mod flow;
 mod help;
+mod http;
 mod refuse;

@@ -1,7 +1,7 @@
 //! A directory to run the binary in.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -162,6 +162,47 @@ impl Place {
             }
         }
         command
+    }
+}
+
+/// The binary, running beside the test.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Starts it; what it writes is kept.
+    pub fn start(place: &Place, args: &[&str]) -> Running {
+        let mut command = place.command(BINARY);
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Starts it with a pipe on standard error that nobody reads.
+    pub fn start_unread(place: &Place, args: &[&str]) -> Running {
+        let mut command = place.command(BINARY);
+        command.args(args).stdout(Stdio::null()).stderr(Stdio::piped());
+        Running(Some(command.spawn().unwrap()))
+    }
+
+    /// Asks it to stop, as a supervisor does, and waits.
+    pub fn stop(mut self) -> Ran {
+        let child = self.0.take().unwrap();
+        let stopped = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(stopped.success());
+        ran(child.wait_with_output().unwrap())
+    }
+
+    /// Ends it at once.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -1,0 +1,184 @@
+//! What is watched, and what is asked about it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use postrider_core::{Console, Secret};
+use postrider_relay::{Observer, Relay};
+use tokio::runtime::Handle;
+
+use crate::health::{Health, OpenCircuit, Thresholds, judge};
+use crate::metrics::Metrics;
+use crate::sample::{Sample, Sampler};
+
+/// How many types of events have counters of their own; a producer that makes a type per event must not fill the memory.
+const MAX_TYPES: usize = 100;
+
+/// How health is judged and who may ask.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// From when on something counts as trouble.
+    pub thresholds: Thresholds,
+    /// What `Authorization: Bearer` must say for everything but `/health/live` and `/health/ready`; none: anybody may ask.
+    pub token: Option<Secret>,
+    /// How many types of events have counters of their own; the others are counted under `other`.
+    pub max_types: usize,
+    /// Log lines that were dropped because nobody took them, where somebody counts that.
+    pub log_lines_dropped: Option<Arc<AtomicU64>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds::default(),
+            token: None,
+            max_types: MAX_TYPES,
+            log_lines_dropped: None,
+        }
+    }
+}
+
+/// Watches relays and answers for them. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Admin {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    pub(crate) metrics: Arc<Metrics>,
+    outboxes: RwLock<Vec<Arc<Watched>>>,
+    stopping: AtomicBool,
+}
+
+/// One outbox that is watched.
+pub(crate) struct Watched {
+    pub(crate) name: String,
+    pub(crate) relay: Relay,
+    sampler: Sampler,
+    /// Where its relay runs.
+    runtime: Handle,
+}
+
+/// One outbox at one moment.
+pub(crate) struct Picture {
+    pub(crate) name: String,
+    pub(crate) sample: Sample,
+    pub(crate) circuits: Vec<OpenCircuit>,
+    pub(crate) health: Health,
+    /// The names of its destinations.
+    pub(crate) routes: Vec<String>,
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin")
+            .field("options", &self.inner.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    /// Watches nothing yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                metrics: Arc::new(Metrics::new(options.max_types)),
+                options,
+                outboxes: RwLock::default(),
+                stopping: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// What a relay must be built with in order to be watched.
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.inner.metrics.clone()
+    }
+
+    /// Watches a relay, whose outbox is asked through this console.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime: the one that it is called on is the one on which the database is asked.
+    pub fn watch(&self, relay: &Relay, console: Arc<dyn Console>) {
+        let name = relay.name().to_owned();
+        let destinations = relay.router().destinations();
+        self.inner
+            .metrics
+            .expect(&name, destinations.iter().map(|one| one.name.as_str()));
+        let watched = Arc::new(Watched {
+            sampler: Sampler::new(console, self.inner.options.thresholds.stalled_after),
+            relay: relay.clone(),
+            runtime: Handle::current(),
+            name,
+        });
+        let mut outboxes = self
+            .inner
+            .outboxes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        outboxes.push(watched);
+    }
+
+    /// From now on `/health/ready` says that the process is stopping, so that nobody new is sent to it.
+    pub fn stopping(&self) {
+        self.inner.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Watched {
+    fn routes(&self) -> Vec<String> {
+        let destinations = self.relay.router().destinations().iter();
+        destinations.map(|one| one.name.to_string()).collect()
+    }
+}
+
+impl Inner {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn outboxes(&self) -> Vec<Arc<Watched>> {
+        self.outboxes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// By how much the latest loop is late.
+    pub(crate) fn late(&self) -> Duration {
+        let outboxes = self.outboxes();
+        outboxes
+            .iter()
+            .map(|one| one.relay.late())
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// How an outbox is.
+    pub(crate) async fn picture(&self, outbox: &Watched) -> Picture {
+        let sample = outbox.sampler.sample(&outbox.runtime).await;
+        let circuits = self.metrics.circuits.of(&outbox.name);
+        Picture {
+            health: judge(sample.seen.as_ref(), &circuits, &self.options.thresholds),
+            name: outbox.name.clone(),
+            routes: outbox.routes(),
+            sample,
+            circuits,
+        }
+    }
+
+    /// How all outboxes are, or the one that is named. They are asked one after the other: each look is short, and a
+    /// crowd of them is not.
+    pub(crate) async fn pictures(&self, wanted: Option<&str>) -> Vec<Picture> {
+        let mut pictures = Vec::new();
+        for outbox in self.outboxes() {
+            if wanted.is_none_or(|wanted| wanted == outbox.name) {
+                pictures.push(self.picture(&outbox).await);
+            }
+        }
+        pictures
+    }
+}

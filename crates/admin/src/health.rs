@@ -1,0 +1,369 @@
+//! Whether an outbox is well: the one function that decides it, for `/health/outbox`, the metrics and `postrider status`.
+
+use std::time::Duration;
+
+use postrider_core::{
+    Console, ErrorKind, Filter, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, inert,
+};
+
+/// Stalled events are counted up to this many: more says no more.
+const STALLED: u32 = 100;
+
+/// From when on something counts as trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// From this many unpublished events on, the outbox is degraded.
+    pub max_unpublished: u64,
+    /// Older than this, the oldest unpublished event means that publishing stands still.
+    pub max_age: Duration,
+    /// More dead letters than this degrade it.
+    pub max_dead: u64,
+    /// From this many unpublished events on, it is failing.
+    pub failing_unpublished: u64,
+    /// With an unpublished event older than this, it is failing.
+    pub failing_age: Duration,
+    /// An event that is refused for longer than this is stalled; the same as the relay's setting.
+    pub stalled_after: Duration,
+    /// A relay whose loop is late by more than this is not alive.
+    pub stuck_after: Duration,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            max_unpublished: 1_000,
+            max_age: Duration::from_secs(300),
+            max_dead: 0,
+            failing_unpublished: 100_000,
+            failing_age: Duration::from_secs(3_600),
+            stalled_after: postrider_relay::DEFAULT_STALLED_AFTER,
+            // Longer than any single call of the loop may take, so that a slow database is not taken for a stuck loop.
+            stuck_after: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How an outbox is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Events flow.
+    #[default]
+    Healthy,
+    /// A person should look, today.
+    Degraded,
+    /// A person should look, now: 503.
+    Failing,
+}
+
+impl Level {
+    /// The word in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Healthy => "healthy",
+            Level::Degraded => "degraded",
+            Level::Failing => "failing",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// How bad it is.
+    pub level: Level,
+    /// A word for alerts: `backlog`, `lag`, `dead`, `stalled`, `circuit_open`, `auth` or `database`.
+    pub word: &'static str,
+    /// A sentence for people.
+    pub text: String,
+}
+
+/// A destination that takes nothing, as the relay of this process sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCircuit {
+    /// Which destination.
+    pub destination: String,
+    /// Why.
+    pub kind: ErrorKind,
+    /// The destination's own words, inert.
+    pub text: Box<str>,
+    /// For how long.
+    pub open_for: Duration,
+}
+
+/// What was learnt of an outbox's database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its state in numbers.
+    pub stats: Stats,
+    /// Events that are refused for longer than `stalled_after`, up to a hundred.
+    pub stalled: u64,
+    /// Whether there are more of them.
+    pub more_stalled: bool,
+}
+
+/// Why nothing could be learnt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The kind of trouble.
+    pub kind: StoreErrorKind,
+    /// The error and its causes, inert.
+    pub text: Box<str>,
+}
+
+impl From<&StoreError> for Trouble {
+    fn from(error: &StoreError) -> Self {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Trouble {
+            kind: error.kind(),
+            text: inert(&text, MAX_ERROR_TEXT),
+        }
+    }
+}
+
+/// How an outbox is, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The worst of its reasons.
+    pub level: Level,
+    /// Everything that is wrong, the worst first.
+    pub reasons: Vec<Reason>,
+}
+
+/// Asks a database what health is judged by.
+pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen, StoreError> {
+    let stats = console.stats().await?;
+    let refused = Filter {
+        status: vec![Status::Retrying],
+        failing_for: Some(stalled_after),
+        ..Filter::default()
+    };
+    // Nothing is refused at the moment in almost every outbox, and then one question is enough.
+    let listing = match stats.parked_as(Status::Retrying) {
+        0 => Default::default(),
+        _ => console.list(refused, STALLED, None).await?,
+    };
+    Ok(Seen {
+        stats,
+        stalled: listing.events.len() as u64,
+        more_stalled: listing.next.is_some(),
+    })
+}
+
+/// Judges an outbox. Circuits are known only to the process whose relay opened them.
+pub fn judge(seen: Result<&Seen, &Trouble>, circuits: &[OpenCircuit], thresholds: &Thresholds) -> Health {
+    let mut reasons = match seen {
+        Ok(seen) => judge_numbers(seen, thresholds),
+        Err(trouble) => vec![no_connection(trouble)],
+    };
+    reasons.extend(circuits.iter().map(open));
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
+    Health {
+        level: reasons.first().map_or(Level::Healthy, |reason| reason.level),
+        reasons,
+    }
+}
+
+fn judge_numbers(seen: &Seen, thresholds: &Thresholds) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut add = |level, word, text| reasons.push(Reason { level, word, text });
+    let stats = &seen.stats;
+    let unpublished = stats.unpublished();
+    let limits = [
+        (Level::Failing, thresholds.failing_unpublished),
+        (Level::Degraded, thresholds.max_unpublished),
+    ];
+    if let Some((level, limit)) = limits.into_iter().find(|(_, limit)| unpublished >= *limit) {
+        add(
+            level,
+            "backlog",
+            format!("{unpublished} unpublished, the limit is {limit}"),
+        );
+    }
+    let limits = [
+        (Level::Failing, thresholds.failing_age),
+        (Level::Degraded, thresholds.max_age),
+    ];
+    let age = stats.oldest.unwrap_or_default();
+    if let Some((level, limit)) = limits.into_iter().find(|(_, limit)| age > *limit) {
+        let (age, limit) = (shown(age), shown(limit));
+        add(
+            level,
+            "lag",
+            format!("the oldest is unpublished for {age}, longer than {limit}: is a relay running?"),
+        );
+    }
+    if stats.dead > thresholds.max_dead {
+        add(
+            Level::Degraded,
+            "dead",
+            format!("{} dead: `postrider dead list` shows them", stats.dead),
+        );
+    }
+    if seen.stalled > 0 {
+        let more = if seen.more_stalled { "more than " } else { "" };
+        let (number, after) = (seen.stalled, shown(thresholds.stalled_after));
+        add(
+            Level::Degraded,
+            "stalled",
+            format!(
+                "{more}{number} stalled, refused for longer than {after}: `postrider dead list` shows them"
+            ),
+        );
+    }
+    reasons
+}
+
+/// No connection is not the same as no work.
+fn no_connection(trouble: &Trouble) -> Reason {
+    let word = match trouble.kind {
+        StoreErrorKind::Denied => "auth",
+        _ => "database",
+    };
+    Reason {
+        level: Level::Failing,
+        word,
+        text: format!(
+            "the database cannot be asked: {}; {}",
+            trouble.text,
+            trouble.kind.advice()
+        ),
+    }
+}
+
+/// A destination that is away comes back by itself; one that refuses our credentials does not.
+fn open(circuit: &OpenCircuit) -> Reason {
+    let (level, word) = match circuit.kind {
+        ErrorKind::Credentials => (Level::Failing, "auth"),
+        _ => (Level::Degraded, "circuit_open"),
+    };
+    let (destination, kind, advice) = (
+        inert(&circuit.destination, MAX_ERROR_TEXT),
+        circuit.kind.as_str(),
+        circuit.kind.policy().sentence,
+    );
+    let (text, open_for) = (&circuit.text, shown(circuit.open_for));
+    Reason {
+        level,
+        word,
+        text: format!("{destination:?} takes nothing for {open_for} ({kind}: {text}). {advice}"),
+    }
+}
+
+/// A duration as people write it, in whole seconds from one second on.
+fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds == 0 && !duration.is_zero() {
+        return format!("{}ms", duration.as_millis());
+    }
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, 0) => format!("{minutes}m"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, 0, _) => format!("{hours}h"),
+        (hours, minutes, _) => format!("{hours}h{minutes}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(change: impl FnOnce(&mut Seen)) -> Seen {
+        let mut seen = Seen {
+            stats: Stats::default(),
+            stalled: 0,
+            more_stalled: false,
+        };
+        change(&mut seen);
+        seen
+    }
+
+    fn words(seen: &Seen) -> (Level, Vec<&'static str>) {
+        let health = judge(Ok(seen), &[], &Thresholds::default());
+        (
+            health.level,
+            health.reasons.iter().map(|reason| reason.word).collect(),
+        )
+    }
+
+    #[test]
+    fn each_threshold_has_its_two_sides() {
+        use Level::{Degraded, Failing, Healthy};
+        let age = |seconds| seen(|it| it.stats.oldest = Some(Duration::from_secs(seconds)));
+        let queued = |number| seen(|it| it.stats.queued = number);
+        for (seen, level, word) in [
+            (queued(999), Healthy, ""),
+            (queued(1_000), Degraded, "backlog"),
+            (queued(99_999), Degraded, "backlog"),
+            (queued(100_000), Failing, "backlog"),
+            (age(300), Healthy, ""),
+            (age(301), Degraded, "lag"),
+            (age(3_600), Degraded, "lag"),
+            (age(3_601), Failing, "lag"),
+            (seen(|it| it.stats.dead = 1), Degraded, "dead"),
+            (seen(|it| it.stalled = 1), Degraded, "stalled"),
+        ] {
+            let expected: Vec<&str> = [word].into_iter().filter(|word| !word.is_empty()).collect();
+            assert_eq!(words(&seen), (level, expected), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_scheduled_or_dead_is_not_unpublished() {
+        let seen = seen(|it| {
+            it.stats.parked.insert(Status::Scheduled.as_str(), 5_000);
+            it.stats.parked.insert(Status::Held.as_str(), 998);
+            it.stats.queued = 1;
+            it.stats.dead = 0;
+        });
+        assert_eq!(seen.stats.unpublished(), 999);
+        assert_eq!(words(&seen), (Level::Healthy, vec![]));
+    }
+
+    #[test]
+    fn credentials_and_a_lost_database_are_failing_and_an_outage_is_not() {
+        let circuit = |kind| OpenCircuit {
+            destination: "rabbit".to_owned(),
+            kind,
+            text: "because".into(),
+            open_for: Duration::from_secs(90),
+        };
+        let fine = seen(|_| {});
+        let limits = Thresholds::default();
+        let away = judge(Ok(&fine), &[circuit(ErrorKind::Unreachable)], &limits);
+        assert_eq!(
+            (away.level, away.reasons[0].word),
+            (Level::Degraded, "circuit_open")
+        );
+        let both = [circuit(ErrorKind::Unreachable), circuit(ErrorKind::Credentials)];
+        let refused = judge(Ok(&fine), &both, &limits);
+        assert_eq!((refused.level, refused.reasons[0].word), (Level::Failing, "auth"));
+        assert_eq!(refused.reasons.len(), 2);
+        for (kind, word) in [
+            (StoreErrorKind::Unreachable, "database"),
+            (StoreErrorKind::Denied, "auth"),
+        ] {
+            let trouble = Trouble {
+                kind,
+                text: "gone".into(),
+            };
+            let health = judge(Err(&trouble), &[], &limits);
+            assert_eq!((health.level, health.reasons[0].word), (Level::Failing, word));
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(shown(Duration::from_millis(250)), "250ms");
+        let text = |seconds| shown(Duration::from_secs(seconds));
+        assert_eq!(
+            [text(0), text(59), text(60), text(61), text(3_600), text(3_660)],
+            ["0s", "59s", "1m", "1m1s", "1h", "1h1m"]
+        );
+    }
+}

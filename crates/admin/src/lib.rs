@@ -1,0 +1,43 @@
+//! What an operator asks a running relay over HTTP: is it alive, is it healthy, how much waits, how fast does it go.
+//!
+//! [`Admin`] watches relays and answers `/health/live`, `/health/ready`, `/health/outbox`, `/stats` and `/metrics`. The
+//! binary `postrider run` serves it; a service that embeds a relay merges [`Admin::router`] into its own, or calls
+//! [`Admin::serve`].
+//!
+//! ```no_run
+//! # async fn example(store: std::sync::Arc<postrider_testkit::MemoryStore>, sink: std::sync::Arc<dyn postrider_core::Sink>)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! use postrider_admin::{Admin, Options};
+//! use postrider_relay::Relay;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let admin = Admin::new(Options::default());
+//! let relay = Relay::builder().store(store.clone()).sink(sink).observer(admin.observer()).build()?;
+//! admin.watch(&relay, store);
+//!
+//! let stop = CancellationToken::new();
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7787").await?;
+//! tokio::spawn(admin.serve(listener, stop.clone()));
+//! relay.run(stop).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Nothing here is on the way of an event: a slow or hostile client, a full table or a missing database makes an answer
+//! late or wrong, never a publish.
+
+mod admin;
+mod circuits;
+mod document;
+mod guard;
+mod health;
+mod metrics;
+mod rate;
+mod router;
+mod sample;
+mod serve;
+
+pub use admin::{Admin, Options};
+pub use guard::{RefusedAddress, check_address};
+pub use health::{Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
+pub use serve::Serving;

@@ -1,0 +1,97 @@
+//! Clients that mean no good, or that are just slow.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use postrider_admin::Options;
+use postrider_core::Secret;
+use postrider_memory::MemorySink;
+use postrider_testkit::MemoryStore;
+
+use crate::support::{PATIENCE, ask, served, watched};
+
+/// Faults H5 and H11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_but_the_probes_asks_for_the_token() {
+    let (admin, _serving, address) = served(Options {
+        token: Some(Secret::new("a-long-and-secret-token")),
+        ..Options::default()
+    });
+    let store = MemoryStore::new(1);
+    let _relay = watched(
+        &admin,
+        Arc::new(store.clone()),
+        &store,
+        Arc::new(MemorySink::new()),
+        None,
+    );
+    tokio::task::spawn_blocking(move || {
+        for path in ["/health/live", "/health/ready"] {
+            assert_eq!(ask(address, path, "").code, 200);
+        }
+        for path in ["/health/outbox", "/stats", "/metrics"] {
+            let refused = ask(address, path, "");
+            assert_eq!(refused.code, 401);
+            assert!(refused.head.to_lowercase().contains("www-authenticate: bearer"));
+            assert_eq!(
+                ask(address, path, "Authorization: Bearer a-long-and-secret-tokeN\r\n").code,
+                401
+            );
+            let allowed = ask(address, path, "Authorization: Bearer a-long-and-secret-token\r\n");
+            assert_eq!(allowed.code, 200);
+            assert!(!allowed.body.contains("a-long-and-secret-token"));
+            assert!(allowed.head.to_lowercase().contains("cache-control: no-store"));
+        }
+    })
+    .await
+    .unwrap();
+}
+
+/// Fault H10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_somebody_else_pointed_at_us_is_refused() {
+    let (_admin, _serving, address) = served(Options::default());
+    tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+            .write_all(b"GET /stats HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 403"), "{text}");
+    })
+    .await
+    .unwrap();
+}
+
+/// Fault H21: clients that never finish their request lose their place, and the others are served again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_says_nothing_is_turned_out() {
+    let (_admin, _serving, address) = served(Options::default());
+    tokio::task::spawn_blocking(move || {
+        let crowd: Vec<TcpStream> = (0..100)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /stats HTTP/1.1\r\nX-Slow: ").unwrap();
+                stream
+            })
+            .collect();
+        let begun = Instant::now();
+        assert_eq!(ask(address, "/health/live", "").code, 200);
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        drop(crowd);
+        let mut large = TcpStream::connect(address).unwrap();
+        large.set_read_timeout(Some(PATIENCE)).unwrap();
+        let header = format!("GET /stats HTTP/1.1\r\nX-Large: {}\r\n\r\n", "x".repeat(100_000));
+        // The server may close before it has taken all of it.
+        let _ = large.write_all(header.as_bytes());
+        let mut text = Vec::new();
+        let _ = large.read_to_end(&mut text);
+        assert!(!text.starts_with(b"HTTP/1.1 200"), "a header without a bound");
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,7 @@
+//! Health and metrics of a real relay, asked over a real socket.
+
+mod alive;
+mod health;
+mod hostile;
+mod openmetrics;
+mod support;
