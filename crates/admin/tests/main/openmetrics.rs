@@ -116,7 +116,7 @@ async fn metrics_are_openmetrics_and_say_what_happened() {
     );
 
     sink.refuse_when(|message| (message.event_id.as_str() == "large").then_some(ErrorKind::TooLarge));
-    store.enqueue(event("quoted", "a\"b\\c\nd")).unwrap();
+    store.enqueue(event("quoted", "a\"b\\c")).unwrap();
     store.enqueue(event("large", "Large")).unwrap();
     for n in 0..20 {
         store

@@ -66,7 +66,10 @@ impl Outbox {
             .execute(&mut **tx)
             .await;
         match inserted {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                super::saved(events);
+                Ok(())
+            }
             Err(error) => Err(self.explain_sqlx(error, events)),
         }
     }

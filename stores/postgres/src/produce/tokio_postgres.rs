@@ -70,7 +70,10 @@ impl Outbox {
             typed(&columns.created_at),
         ];
         match tx.query_typed(&self.insert, &values).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                super::saved(events);
+                Ok(())
+            }
             Err(error) => {
                 let said = error.as_db_error();
                 let kind = self.kind(

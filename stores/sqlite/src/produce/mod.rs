@@ -7,7 +7,7 @@ mod sqlx;
 use std::error::Error as StdError;
 use std::fmt;
 
-use postrider_core::{Event, EventId, InvalidEvent};
+use postrider_core::{Event, EventId, InvalidEvent, inert, limits};
 
 use crate::clock;
 use crate::ident::{IdentError, Tables};
@@ -182,4 +182,16 @@ fn headers(event: &Event) -> String {
         .iter()
         .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str())));
     serde_json::Value::Object(object.collect()).to_string()
+}
+
+/// One line an event, for whoever looks for where it got lost: it is in the caller's transaction, not yet committed.
+fn saved(event: &Event) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let (event_id, event_type) = (
+        inert(event.id.as_str(), limits::ID),
+        inert(&event.event_type, limits::ID),
+    );
+    tracing::debug!(%event_id, %event_type, bytes = event.payload.len(), "saved");
 }

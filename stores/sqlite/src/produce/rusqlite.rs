@@ -54,6 +54,7 @@ impl Outbox {
                 columns.created_at,
             ])
             .map_err(|error| self.explain(error, event))?;
+        super::saved(event);
         Ok(event.id.clone())
     }
 

@@ -51,7 +51,10 @@ impl Outbox {
             .bind(event.priority);
         let query = bind(bind(query, &columns.available_at), &columns.created_at);
         match query.execute(&mut **tx).await {
-            Ok(_) => Ok(event.id.clone()),
+            Ok(_) => {
+                super::saved(event);
+                Ok(event.id.clone())
+            }
             Err(error) => Err(self.explain_sqlx(error, event)),
         }
     }
