@@ -232,11 +232,11 @@ fn a_log_that_nobody_reads_does_not_stop_the_relay() {
         "[log]\nlevel = \"trace\"\n[relay]\nbatch_size = 1",
     ));
     let relay = Running::start_unread(&place, &["run"]);
-    let lines: String = (0..3_000)
+    let lines: String = (0..6_000)
         .map(|n| format!("{{\"event_type\":\"T\",\"aggregate_type\":\"ORDER\",\"aggregate_id\":\"{n}\",\"payload\":{{}}}}\n"))
         .collect();
     place.pipe(&["send", "--lines"], &lines).expect(0);
-    until(port, "/health/outbox", |_, body| json(body)["published"] == 3_000);
+    until(port, "/health/outbox", |_, body| json(body)["published"] == 6_000);
     let dropped = |body: &str| json(body)["log_lines_dropped"].as_u64().unwrap_or(0);
     until(port, "/stats", |_, body| dropped(body) > 0);
     relay.end();
