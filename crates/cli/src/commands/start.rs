@@ -106,8 +106,11 @@ pub async fn open(
 impl Started {
     /// Waits until the tables are there, or until it is told to stop; answers whether they are.
     pub async fn wait(&self, stop: &CancellationToken) -> bool {
+        if self.ready {
+            return true;
+        }
         let mut wait = FIRST_WAIT;
-        while !self.ready {
+        loop {
             if stop
                 .run_until_cancelled(tokio::time::sleep(jittered(wait)))
                 .await
@@ -131,7 +134,6 @@ impl Started {
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
-        true
     }
 }
 
