@@ -127,10 +127,7 @@ async fn a_deleted_binding_and_exchange_are_noticed_and_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_permission_is_the_fault_of_the_address() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
-    let vhost = rabbitmq::shared().await;
+    let vhost = rabbitmq::private().await;
     let queue = vhost.named("closed");
     let sink = open(RabbitOptions::new(vhost.url()).declare(queues([queue.as_str()])));
     let address = to("amq.topic", "x");

@@ -8,7 +8,7 @@ use lapin::options::BasicAckOptions;
 use postrider_core::{Address, BoxFuture, Sink};
 use postrider_rabbitmq::{RabbitOptions, RabbitSink};
 use postrider_testkit::servers::rabbitmq::{self, Vhost};
-use postrider_testkit::sink::{Arrived, Feature, SinkCapabilities, SinkHarness, TestBroker};
+use postrider_testkit::sink::{Arrived, SinkCapabilities, SinkHarness, TestBroker};
 use tokio::sync::Mutex;
 
 use crate::support::{Client, queues, to};
@@ -26,10 +26,7 @@ struct Rabbit;
 
 impl SinkHarness for Rabbit {
     fn capabilities(&self) -> SinkCapabilities {
-        let stop = rabbitmq::undisturbable().map(|reason| (Feature::Restart, reason));
-        SinkCapabilities {
-            lacks: stop.into_iter().collect(),
-        }
+        SinkCapabilities::default()
     }
 
     fn fresh(&self) -> BoxFuture<'_, Box<dyn TestBroker>> {

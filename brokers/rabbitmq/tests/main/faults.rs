@@ -10,9 +10,6 @@ use crate::support::{Client, confirm_all, kind, message, numbered, open, publish
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_alarm_blocks_and_ends() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
     let vhost = rabbitmq::alone().await;
     let queue = vhost.named("alarm");
     let options = RabbitOptions::new(vhost.url()).confirm_timeout(Duration::from_secs(2));
@@ -47,10 +44,7 @@ async fn a_memory_alarm_blocks_and_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_about_credentials() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
-    let vhost = rabbitmq::shared().await;
+    let vhost = rabbitmq::private().await;
     let url = vhost.url_by("postrider:wrong", vhost.port());
     let sink = open(RabbitOptions::new(url));
     let answers = publish(&sink, &numbered("m", 3, &to("", "q"))).await;
@@ -84,9 +78,6 @@ async fn nobody_at_the_address_is_answered_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_broker_times_out_and_is_found_again() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
     let vhost = rabbitmq::alone().await;
     let queue = vhost.named("frozen");
     let options = RabbitOptions::new(vhost.url())

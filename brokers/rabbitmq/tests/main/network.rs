@@ -12,7 +12,7 @@ use postrider_testkit::servers::rabbitmq::{self, PASSWORD, USER, Vhost};
 use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to, until};
 
 async fn through_proxy(queue: &str) -> (Vhost, Proxy, Arc<RabbitSink>) {
-    let vhost = rabbitmq::shared().await;
+    let vhost = rabbitmq::private().await;
     let proxy = Proxy::start(vhost.port()).await.expect("a proxy starts");
     let url = vhost.url_by(&format!("{USER}:{PASSWORD}"), proxy.port());
     let options = RabbitOptions::new(url)
@@ -33,9 +33,6 @@ async fn check(vhost: &Vhost, queue: &str, confirmed: &BTreeSet<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_cut_in_the_middle_of_a_batch_loses_nothing() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
     let (vhost, proxy, sink) = through_proxy("cut").await;
     let mut confirmed = BTreeSet::new();
     for round in 0..12_u64 {
@@ -62,9 +59,6 @@ async fn a_connection_cut_in_the_middle_of_a_batch_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_network_times_out_and_is_left() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
     let (_vhost, proxy, sink) = through_proxy("silent").await;
     let address = to("", "silent");
     for faults in [
@@ -92,9 +86,6 @@ async fn a_silent_network_times_out_and_is_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_in_small_pieces_are_put_together() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
     let (vhost, proxy, sink) = through_proxy("sliced").await;
     proxy.set(Faults {
         slice: 3,

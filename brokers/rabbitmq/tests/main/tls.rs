@@ -8,10 +8,7 @@ use crate::support::{confirm_all, kind, numbered, open, publish, queues, to};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_private_authority_is_trusted_and_a_wrong_name_is_not() {
-    if rabbitmq::undisturbable().is_some() {
-        return;
-    }
-    let vhost = rabbitmq::shared().await;
+    let vhost = rabbitmq::private().await;
     let authority = &vhost.authority().authority;
     let batch = numbered("m", 10, &to("", "tls"));
 

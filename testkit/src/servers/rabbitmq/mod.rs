@@ -1,7 +1,8 @@
 //! A private RabbitMQ: one per test process, a virtual host per test.
 //!
 //! The server starts with the first test that needs it and ends with the process. Tests that stop it, freeze it or fill
-//! its memory ask for it [`alone`]; all others share it.
+//! its memory ask for it [`alone`]; tests that must know it (its ports, its users) ask for it as [`private`]; all others
+//! are content with whichever is [`shared`]. Other processes start a [`RabbitMq`] of their own.
 
 mod management;
 mod node;
@@ -13,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 use super::certificates::Authority;
-use node::Node;
+pub use node::RabbitMq;
 
 /// The login of all virtual hosts.
 pub const USER: &str = "postrider";
@@ -21,7 +22,8 @@ pub const USER: &str = "postrider";
 pub const PASSWORD: &str = "only-for-tests";
 /// The largest message that the private server takes: small, so that the limit can be met.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// A RabbitMQ that is there already, in place of a private one. What needs to stop the server is then left out.
+/// A RabbitMQ that is there already, for the tests that need to know nothing about it. The others start a private one
+/// beside it: what was not tested must not look as if it had been.
 const URL: &str = "POSTRIDER_TEST_RABBITMQ_URL";
 
 /// A virtual host that only one test uses.
@@ -34,7 +36,7 @@ pub struct Vhost {
 #[derive(Debug)]
 enum Place {
     /// Of the private server.
-    Private { node: &'static Node, name: String },
+    Private { node: &'static RabbitMq, name: String },
     /// Of a server given by its url; names in it are made different for each test.
     Given { url: String, suffix: String },
 }
@@ -48,25 +50,28 @@ struct Turn {
 
 /// A virtual host beside those of other tests. Nobody disturbs the server meanwhile.
 pub async fn shared() -> Vhost {
-    let turn = Arc::clone(turns()).read_owned().await;
-    Vhost::fresh(Turn {
-        _shared: Some(turn),
-        ..Turn::default()
-    })
+    Vhost::fresh(std::env::var(URL).ok(), beside_others().await)
+}
+
+/// The same, on the private server also where another one is given.
+pub async fn private() -> Vhost {
+    Vhost::fresh(None, beside_others().await)
 }
 
 /// A virtual host of a server that nobody else uses meanwhile, so that it may be disturbed.
 pub async fn alone() -> Vhost {
-    let turn = Arc::clone(turns()).write_owned().await;
-    Vhost::fresh(Turn {
-        alone: Some(turn),
+    let turn = Turn {
+        alone: Some(Arc::clone(turns()).write_owned().await),
         ..Turn::default()
-    })
+    };
+    Vhost::fresh(None, turn)
 }
 
-/// Why the server cannot be stopped, if it cannot.
-pub fn undisturbable() -> Option<&'static str> {
-    std::env::var_os(URL).map(|_| "the RabbitMQ of POSTRIDER_TEST_RABBITMQ_URL is not ours to stop")
+async fn beside_others() -> Turn {
+    Turn {
+        _shared: Some(Arc::clone(turns()).read_owned().await),
+        ..Turn::default()
+    }
 }
 
 fn turns() -> &'static Arc<RwLock<()>> {
@@ -75,21 +80,23 @@ fn turns() -> &'static Arc<RwLock<()>> {
 }
 
 /// A missing server is a failure, never a test that quietly does not run.
-fn node() -> &'static Node {
-    static NODE: OnceLock<Node> = OnceLock::new();
-    NODE.get_or_init(|| Node::start().unwrap_or_else(|error| panic!("RabbitMQ cannot be started: {error}")))
+fn node() -> &'static RabbitMq {
+    static NODE: OnceLock<RabbitMq> = OnceLock::new();
+    NODE.get_or_init(|| {
+        RabbitMq::start().unwrap_or_else(|error| panic!("RabbitMQ cannot be started: {error}"))
+    })
 }
 
 impl Vhost {
-    fn fresh(turn: Turn) -> Vhost {
+    fn fresh(given: Option<String>, turn: Turn) -> Vhost {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let place = match std::env::var(URL) {
-            Ok(url) => Place::Given {
+        let place = match given {
+            Some(url) => Place::Given {
                 url,
                 suffix: format!("-{}-{number}", std::process::id()),
             },
-            Err(_) => {
+            None => {
                 let node = node();
                 // A test that failed may have left it stopped.
                 node.ensure_running().expect("RabbitMQ can be started again");
@@ -105,30 +112,20 @@ impl Vhost {
     pub fn url(&self) -> String {
         match &self.place {
             Place::Given { url, .. } => url.clone(),
-            Place::Private { node, name } => {
-                format!("amqp://{USER}:{PASSWORD}@127.0.0.1:{}/{name}", node.ports.amqp)
-            }
+            Place::Private { node, name } => node.url(name),
         }
     }
 
-    /// The url for another port, such as that of a proxy, or another login.
+    /// The url for another login, or another port, such as that of a proxy.
     pub fn url_by(&self, login: &str, port: u16) -> String {
-        let vhost = match &self.place {
-            Place::Given { .. } => "%2f",
-            Place::Private { name, .. } => name,
-        };
-        format!("amqp://{login}@127.0.0.1:{port}/{vhost}")
+        let (node, name) = self.private();
+        node.url_by(login, port, name)
     }
 
     /// The url of the encrypted listener, by a name of the host.
     pub fn url_tls(&self, host: &str) -> String {
-        let node = self.node();
-        match &self.place {
-            Place::Given { url, .. } => url.clone(),
-            Place::Private { name, .. } => {
-                format!("amqps://{USER}:{PASSWORD}@{host}:{}/{name}", node.ports.amqps)
-            }
-        }
+        let (node, name) = self.private();
+        node.url_tls(host, name)
     }
 
     /// A name for a queue or an exchange that no other test has.
@@ -141,22 +138,22 @@ impl Vhost {
 
     /// The port of the unencrypted listener.
     pub fn port(&self) -> u16 {
-        self.node().ports.amqp
+        self.private().0.port()
     }
 
     /// Who signed the certificate of the encrypted listener.
     pub fn authority(&self) -> &Authority {
-        &self.node().authority
+        self.private().0.authority()
     }
 
     /// Kills the server as a power cut would.
     pub fn kill(&self) -> io::Result<()> {
-        self.alone().kill()
+        self.alone().kill9()
     }
 
     /// Starts the server again, on what it had stored, and waits until it takes connections.
     pub fn start(&self) -> io::Result<()> {
-        self.alone().launch()
+        self.alone().start_again()
     }
 
     /// Freezes the server: it keeps its connections and says nothing.
@@ -177,24 +174,22 @@ impl Vhost {
 
     /// Takes from the user the right to publish, or gives it back.
     pub fn may_publish(&self, may: bool) -> io::Result<()> {
+        let (node, name) = self.private();
+        node.permit(name, if may { ".*" } else { "" })
+    }
+
+    fn private(&self) -> (&'static RabbitMq, &str) {
         match &self.place {
-            Place::Given { .. } => Err(io::Error::other("the server is not ours")),
-            Place::Private { node, name } => node.permit(name, if may { ".*" } else { "" }),
+            Place::Private { node, name } => (node, name),
+            Place::Given { .. } => panic!("this test must ask for a private RabbitMQ"),
         }
     }
 
-    fn node(&self) -> &'static Node {
-        match &self.place {
-            Place::Private { node, .. } => node,
-            Place::Given { .. } => panic!("this test needs a private RabbitMQ; unset {URL}"),
-        }
-    }
-
-    fn alone(&self) -> &'static Node {
+    fn alone(&self) -> &'static RabbitMq {
         assert!(
             self.turn.alone.is_some(),
             "a test that disturbs the server must have it alone"
         );
-        self.node()
+        self.private().0
     }
 }

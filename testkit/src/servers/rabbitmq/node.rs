@@ -1,4 +1,4 @@
-//! The server process.
+//! The server process, which may be stopped, killed, frozen and started again.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,30 +25,45 @@ const MISSING: &str = "it is not installed; on Debian: apt-get install rabbitmq-
 /// A loaded machine with two cores takes 20 s.
 const START_LIMIT: Duration = Duration::from_secs(90);
 
-/// The one server of this process.
+/// How long an orderly stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// A server of its own: on loopback, on free ports, in a folder of its own, gone with this process.
+///
+/// It serves the virtual host `/`; [`RabbitMq::add_vhost`] makes further ones.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct RabbitMq {
     folder: TempDir,
     /// Whom the files belong to and who runs the server, when that is not this user.
     owner: Option<(u32, u32)>,
-    pub(super) ports: Ports,
-    pub(super) authority: Authority,
+    ports: Ports,
+    authority: Authority,
     server: Mutex<Option<Watched>>,
     /// The name service of Erlang. Started here, because a node that finds none leaves one behind for ever.
     _names: Watched,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ports {
-    pub(super) amqp: u16,
-    pub(super) amqps: u16,
+struct Ports {
+    amqp: u16,
+    amqps: u16,
     management: u16,
     distribution: u16,
     names: u16,
 }
 
-impl Node {
-    pub(super) fn start() -> io::Result<Node> {
+impl RabbitMq {
+    /// Starts a server and waits until it takes connections.
+    pub fn start() -> io::Result<RabbitMq> {
+        Self::start_for(Use::Tests)
+    }
+
+    /// Starts a server whose management pages a person may look at.
+    pub fn start_for_people() -> io::Result<RabbitMq> {
+        Self::start_for(Use::People)
+    }
+
+    fn start_for(by: Use) -> io::Result<RabbitMq> {
         if !Path::new(SERVER).exists() {
             return Err(io::Error::new(io::ErrorKind::NotFound, MISSING));
         }
@@ -63,12 +78,12 @@ impl Node {
             names,
         };
         let authority = Authority::create(folder.path())?;
-        write_files(folder.path(), ports, &authority)?;
+        write_files(folder.path(), ports, &authority, by)?;
         give_away(folder.path(), owner)?;
         let mut epmd = Command::new("epmd");
         epmd.args(["-port", &names.to_string(), "-address", "127.0.0.1"]);
         let names = Watched::spawn(quiet(&mut epmd, owner), None)?;
-        let node = Node {
+        let server = RabbitMq {
             folder,
             owner,
             ports,
@@ -76,12 +91,43 @@ impl Node {
             server: Mutex::default(),
             _names: names,
         };
-        node.launch()?;
-        Ok(node)
+        server.start_again()?;
+        Ok(server)
     }
 
-    /// Starts the server process and waits until it takes connections.
-    pub(super) fn launch(&self) -> io::Result<()> {
+    /// The url of a virtual host, with the login.
+    pub fn url(&self, vhost: &str) -> String {
+        self.url_by(&format!("{USER}:{PASSWORD}"), self.port(), vhost)
+    }
+
+    /// The url of a virtual host for another login, or another port, such as that of a proxy.
+    pub fn url_by(&self, login: &str, port: u16, vhost: &str) -> String {
+        format!("amqp://{login}@127.0.0.1:{port}/{}", vhost.replace('/', "%2f"))
+    }
+
+    /// The url of a virtual host at the encrypted listener, by a name of the machine.
+    pub fn url_tls(&self, host: &str, vhost: &str) -> String {
+        let (port, vhost) = (self.ports.amqps, vhost.replace('/', "%2f"));
+        format!("amqps://{USER}:{PASSWORD}@{host}:{port}/{vhost}")
+    }
+
+    /// The port of the unencrypted listener.
+    pub fn port(&self) -> u16 {
+        self.ports.amqp
+    }
+
+    /// Where the management pages and their API are; the login is that of the virtual hosts.
+    pub fn management_url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.ports.management)
+    }
+
+    /// Who signed the certificate of the encrypted listener.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Starts it again, on what it had stored, and waits until it takes connections.
+    pub fn start_again(&self) -> io::Result<()> {
         let mut command = Command::new(SERVER);
         self.environment(&mut command);
         // Without a shell of its own in between, the process that is started is the server itself.
@@ -113,10 +159,23 @@ impl Node {
     pub(super) fn ensure_running(&self) -> io::Result<()> {
         // The lock must be free again before the server is launched.
         let runs = self.server().is_some();
-        if runs { Ok(()) } else { self.launch() }
+        if runs { Ok(()) } else { self.start_again() }
     }
 
-    pub(super) fn kill(&self) -> io::Result<()> {
+    /// Stops it as an administrator would: connections are closed, everything is written.
+    pub fn stop(&self) -> io::Result<()> {
+        self.running(|server| {
+            server.process().terminate()?;
+            match server.process().wait(STOP_LIMIT)? {
+                Some(_) => Ok(()),
+                None => Err(io::Error::other(format!("it did not stop within {STOP_LIMIT:?}"))),
+            }
+        })?;
+        self.kill9()
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill9(&self) -> io::Result<()> {
         // Dropped, it is killed and waited for.
         match self.server().take() {
             Some(_) => Ok(()),
@@ -124,21 +183,24 @@ impl Node {
         }
     }
 
-    pub(super) fn freeze(&self) -> io::Result<()> {
+    /// Freezes it: it keeps its connections and says nothing.
+    pub fn freeze(&self) -> io::Result<()> {
         self.running(|server| server.process().freeze())
     }
 
-    pub(super) fn thaw(&self) -> io::Result<()> {
+    /// Lets it go on.
+    pub fn thaw(&self) -> io::Result<()> {
         self.running(|server| server.process().thaw())
     }
 
-    pub(super) fn add_vhost(&self, name: &str) -> io::Result<()> {
+    /// Makes a virtual host that the user may do everything in.
+    pub fn add_vhost(&self, name: &str) -> io::Result<()> {
         management::put(self.ports.management, &format!("vhosts/{name}"), "{}")?;
         self.permit(name, ".*")
     }
 
-    /// Sets which exchanges the user may publish to.
-    pub(super) fn permit(&self, vhost: &str, write: &str) -> io::Result<()> {
+    /// Sets, by a pattern, which exchanges the user may publish to.
+    pub fn permit(&self, vhost: &str, write: &str) -> io::Result<()> {
         let body = format!("{{\"configure\":\".*\",\"write\":\"{write}\",\"read\":\".*\"}}");
         management::put(
             self.ports.management,
@@ -147,8 +209,8 @@ impl Node {
         )
     }
 
-    /// Runs the server's own command line tool.
-    pub(super) fn control(&self, arguments: &[&str]) -> io::Result<()> {
+    /// Runs the server's own command line tool, `rabbitmqctl`, which takes seconds.
+    pub fn control(&self, arguments: &[&str]) -> io::Result<()> {
         let mut command = Command::new(CONTROL);
         self.environment(&mut command);
         let output = quiet(&mut command, self.owner)
@@ -227,7 +289,16 @@ impl Node {
     }
 }
 
-fn write_files(folder: &Path, ports: Ports, authority: &Authority) -> io::Result<()> {
+/// Whom a server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Nobody looks at its figures, and collecting them takes time from what is measured.
+    Tests,
+    /// Rates and lengths of queues are shown, and messages have the size that people expect to be taken.
+    People,
+}
+
+fn write_files(folder: &Path, ports: Ports, authority: &Authority, by: Use) -> io::Result<()> {
     let cookie = folder.join(".erlang.cookie");
     fs::write(&cookie, "postrider-test-cookie")?;
     // Erlang refuses a cookie that others can read.
@@ -240,15 +311,22 @@ fn write_files(folder: &Path, ports: Ports, authority: &Authority) -> io::Result
         ..
     } = ports;
     let (ca, certificate, key) = (&authority.authority, &authority.certificate, &authority.key);
+    let limits = match by {
+        Use::Tests => {
+            format!(
+                "management_agent.disable_metrics_collector = true\nmax_message_size = {MAX_MESSAGE_BYTES}\n"
+            )
+        }
+        Use::People => String::new(),
+    };
     let configuration = format!(
         "listeners.tcp.1 = 127.0.0.1:{amqp}\n\
          listeners.ssl.1 = 127.0.0.1:{amqps}\n\
          ssl_options.cacertfile = {}\nssl_options.certfile = {}\nssl_options.keyfile = {}\n\
          ssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false\n\
          management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {management}\n\
-         management_agent.disable_metrics_collector = true\n\
          default_user = {USER}\ndefault_pass = {PASSWORD}\n\
-         max_message_size = {MAX_MESSAGE_BYTES}\n\
+         {limits}\
          vm_memory_high_watermark.relative = 0.6\ndisk_free_limit.absolute = 50MB\n\
          log.file.level = warning\nlog.console = false\n",
         ca.display(),
