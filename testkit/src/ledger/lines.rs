@@ -48,6 +48,12 @@ pub struct Arrived {
     pub key: String,
     /// Where it arrived.
     pub destination: String,
+    /// The destination itself delivered it before and got no answer: a repeat of the queue's, not of the relay's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redelivered: bool,
+    /// When it arrived, in microseconds since 1970, where that was noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_us: Option<u64>,
 }
 
 impl Arrived {
@@ -57,6 +63,8 @@ impl Arrived {
             id: id.into(),
             key: key.into(),
             destination: destination.into(),
+            redelivered: false,
+            at_us: None,
         }
     }
 }

@@ -49,6 +49,7 @@ pub struct Ledger {
     /// By consumer: how often each event took effect there.
     effects: Vec<Vec<u16>>,
     arrived: u64,
+    redelivered: u64,
     torn: u64,
     reordered: Offenders,
     duplicates: Offenders,
@@ -125,7 +126,10 @@ impl Ledger {
         let destination = self.destination(&arrived.destination);
         if count(&mut self.arrivals[destination], number) > 1 {
             // Only first arrivals have an order: a repeated message comes later by its nature.
-            self.duplicates.add(&arrived.id);
+            match arrived.redelivered {
+                true => self.redelivered += 1,
+                false => self.duplicates.add(&arrived.id),
+            }
             return;
         }
         if entry.unordered {
@@ -167,6 +171,7 @@ impl Ledger {
         Report::new(
             self.entries.len() as u64,
             self.arrived,
+            self.redelivered,
             self.torn,
             [
                 ("lost", &lost),

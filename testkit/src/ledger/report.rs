@@ -27,6 +27,10 @@ pub struct Report {
     pub miskeyed: u64,
     /// Arrivals beyond the first at a destination. Allowed: publishing is at least once.
     pub duplicates: u64,
+    /// Arrivals beyond the first that the destination itself repeated, because its consumer was lost. Allowed, and no
+    /// fault of the relay.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub redelivered: u64,
     /// Last lines that were cut off by the death of whoever wrote them.
     #[serde(skip_serializing_if = "is_zero")]
     pub torn: u64,
@@ -39,6 +43,7 @@ impl Report {
     pub(super) fn new(
         committed: u64,
         arrived: u64,
+        redelivered: u64,
         torn: u64,
         kinds: [(&'static str, &Offenders); 6],
     ) -> Self {
@@ -56,6 +61,7 @@ impl Report {
             duplicate_effects: count("duplicate_effects"),
             miskeyed: count("miskeyed"),
             duplicates: count("duplicates"),
+            redelivered,
             torn,
             examples: named
                 .map(|(kind, offenders)| (*kind, offenders.examples.clone()))

@@ -215,3 +215,18 @@ fn a_report_names_a_few_offenders_and_serialises() {
     assert_eq!(json["lost"], 50);
     assert!(report.to_string().contains("lost 50"), "{report}");
 }
+
+#[test]
+fn a_repeat_of_the_queue_is_no_duplicate_of_the_relay() {
+    let mut arrived = arrivals();
+    let mut again = arrived[7].clone();
+    arrived.push(again.clone());
+    again.redelivered = true;
+    arrived.push(again);
+    let report = account(&arrived);
+    assert_eq!((report.duplicates, report.redelivered), (1, 1));
+    // A first arrival counts as such, however often the queue tried before.
+    let mut arrived = arrivals();
+    arrived[3].redelivered = true;
+    assert_eq!(account(&arrived).redelivered, 0);
+}
