@@ -44,6 +44,15 @@ enum Task {
     /// Read the lines of a scenario and let each event take effect once.
     #[command(hide = true)]
     Consumer(scenario::ConsumerArgs),
+    /// Take orders in the PostgreSQL of a scenario.
+    #[command(hide = true)]
+    PairProducer(scenario::PairProducerArgs),
+    /// Read the queues of a scenario and let each event take effect once.
+    #[command(hide = true)]
+    PairConsumer(scenario::PairConsumerArgs),
+    /// Run several relays in this process.
+    #[command(hide = true)]
+    PairEmbedded(scenario::PairEmbeddedArgs),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +63,9 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Producer(args) => scenario::produce(&args).map(|()| true),
         Task::Consumer(args) => scenario::consume(&args).map(|()| true),
+        Task::PairProducer(args) => scenario::pair_produce(&args).map(|()| true),
+        Task::PairConsumer(args) => scenario::pair_consume(&args).map(|()| true),
+        Task::PairEmbedded(args) => scenario::pair_embed(&args).map(|()| true),
     };
     report(done)
 }

@@ -3,22 +3,19 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use postrider_sqlite::Inbox;
 use postrider_testkit::ledger::{Arrived, JsonLines};
-use rusqlite::{Connection, TransactionBehavior};
 use serde::Deserialize;
 
+use super::effects::Effects;
 use super::producer::stop_at_end_of_input;
-use super::shop::{now_us, number};
+use super::shop::now_us;
 use crate::failure::{Doing, Result};
 
-/// How the inbox knows this consumer.
-const CONSUMER: &str = "scenario";
 /// Events that take effect in one transaction.
 const BATCH: usize = 500;
 
@@ -68,29 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The consumer's own database.
-pub(super) fn database(directory: &Path) -> Result<Connection> {
-    let connection = Connection::open(directory.join("consumer.db"))?;
-    connection.busy_timeout(Duration::from_secs(10))?;
-    Ok(connection)
-}
-
-/// How many effects there are; fast enough to be asked often.
-pub(super) fn effect_count(directory: &Path) -> Result<u64> {
-    if !directory.join("consumer.db").exists() {
-        return Ok(0);
-    }
-    let connection = database(directory)?;
-    // Nothing is ever deleted, so that the last number is the count.
-    Ok(number(&connection, "SELECT coalesce(max(rowid), 0) FROM effects").unwrap_or(0))
-}
-
 struct Consumer {
     lines: PathBuf,
     file: Option<File>,
     /// What was read of a line that is not complete yet.
     rest: Vec<u8>,
-    connection: Connection,
+    effects: Effects,
     arrived: JsonLines,
     latency: BufWriter<File>,
 }
@@ -99,16 +79,11 @@ impl Consumer {
     fn open(args: &Args) -> Result<Self> {
         let latency = args.directory.join("latency.tsv");
         let latency = OpenOptions::new().create(true).append(true).open(latency)?;
-        let connection = database(&args.directory)?;
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; CREATE TABLE IF NOT EXISTS effects (id TEXT NOT NULL) STRICT;",
-        )?;
-        Inbox::default().migrate(&connection)?;
         Ok(Self {
             lines: args.lines.clone(),
             file: None,
             rest: Vec::new(),
-            connection,
+            effects: Effects::open(&args.directory)?,
             arrived: JsonLines::append(&args.directory.join("arrived.jsonl"))?,
             latency: BufWriter::new(latency),
         })
@@ -156,16 +131,6 @@ impl Consumer {
         }
         self.arrived.flush()?;
         self.latency.flush()?;
-        let inbox = Inbox::default();
-        let tx = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for line in &batch {
-            if inbox.first(&tx, CONSUMER, &line.event_id)? {
-                tx.prepare_cached("INSERT INTO effects (id) VALUES (?1)")?
-                    .execute([&line.event_id])?;
-            }
-        }
-        Ok(tx.commit()?)
+        self.effects.take(batch.iter().map(|line| line.event_id.as_str()))
     }
 }

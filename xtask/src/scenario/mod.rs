@@ -6,10 +6,20 @@
 
 mod account;
 mod bad_input;
+mod broker_outage;
 mod consumer;
 mod crash_points_sqlite;
+mod database_outage;
 mod demo;
+mod effects;
+mod embedded_three;
+mod graceful_stop;
+mod kill_relays;
+mod lost_address;
 mod outcome;
+mod pair;
+mod pair_steady;
+mod percentiles;
 mod pg_drain_null;
 mod pg_growth;
 mod pg_held_transaction;
@@ -30,6 +40,10 @@ use crate::failure::{Failure, Result};
 
 pub(crate) use consumer::{Args as ConsumerArgs, run as consume};
 use outcome::Outcome;
+pub(crate) use pair::{
+    ConsumerArgs as PairConsumerArgs, EmbeddedArgs as PairEmbeddedArgs, ProducerArgs as PairProducerArgs,
+    consume as pair_consume, embed as pair_embed, produce as pair_produce,
+};
 pub(crate) use producer::{Args as ProducerArgs, run as produce};
 use stage::Stage;
 
@@ -90,6 +104,46 @@ const SCENARIOS: &[Scenario] = &[
         name: "producers-beside-relay",
         what: "64 producers keep their rate beside a relay that is rung",
         play: pg_producers::play,
+    },
+    Scenario {
+        name: "pair-steady",
+        what: "PostgreSQL to RabbitMQ with two relays and nothing going wrong",
+        play: pair_steady::play,
+    },
+    Scenario {
+        name: "kill-relays",
+        what: "two relays under load, one killed three times with events in flight, RabbitMQ killed once",
+        play: kill_relays::play,
+    },
+    Scenario {
+        name: "embedded-three",
+        what: "three relays in one process share store, sink and token and drain 100,000 events",
+        play: embedded_three::play,
+    },
+    Scenario {
+        name: "broker-outage",
+        what: "RabbitMQ is away for 30 s: nothing is parked, charged or reordered",
+        play: broker_outage::play,
+    },
+    Scenario {
+        name: "database-outage",
+        what: "PostgreSQL is away for 30 s under load: everyone finds back",
+        play: database_outage::play,
+    },
+    Scenario {
+        name: "lost-binding",
+        what: "the binding of one of four queues is removed for a minute",
+        play: lost_address::play_binding,
+    },
+    Scenario {
+        name: "lost-exchange",
+        what: "one of four exchanges is deleted for a minute",
+        play: lost_address::play_exchange,
+    },
+    Scenario {
+        name: "graceful-stop",
+        what: "relays are stopped under load: nothing is repeated, the successor publishes within a second",
+        play: graceful_stop::play,
     },
 ];
 

@@ -46,6 +46,16 @@ impl Process {
         Ok(())
     }
 
+    /// Freezes it: time goes on, it does not.
+    pub(super) fn freeze(&mut self) -> Result<()> {
+        Ok(self.process.freeze()?)
+    }
+
+    /// Lets it go on.
+    pub(super) fn thaw(&mut self) -> Result<()> {
+        Ok(self.process.thaw()?)
+    }
+
     /// Asks it to stop and expects that it ends well.
     pub(super) fn terminate(mut self, deadline: Duration) -> Result<()> {
         self.process.terminate()?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::outcome::Outcome;
+use super::percentiles::Percentiles;
 use super::process::Process;
 use super::shop::{self, now_us};
 use super::stage::{Shop, Stage};
@@ -123,37 +124,4 @@ fn latencies(shop: &Shop<'_>) -> Result<Vec<(u64, f64)>> {
         }
     }
     Ok(latencies)
-}
-
-struct Percentiles {
-    count: usize,
-    p50: f64,
-    p99: f64,
-}
-
-impl Percentiles {
-    fn of(mut values: Vec<f64>) -> Result<Self> {
-        values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get((values.len() as f64 * share) as usize).copied();
-        match (at(0.5), at(0.99)) {
-            (Some(p50), Some(p99)) => Ok(Self {
-                count: values.len(),
-                p50,
-                p99,
-            }),
-            _ => Err(Failure::new("nothing was measured")),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_taken_from_the_sorted_values() {
-        let percentiles = Percentiles::of((1..=100).rev().map(f64::from).collect()).unwrap();
-        assert_eq!((percentiles.p50, percentiles.p99), (51.0, 100.0));
-        assert!(Percentiles::of(Vec::new()).is_err());
-    }
 }

@@ -3,21 +3,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::account::{Books, Report};
-use super::consumer;
+use super::effects;
 use super::process::Process;
 use super::shop;
 use super::wait::until;
+use crate::cargo::release_binary;
 use crate::failure::{Doing, Failure, Result};
 
 /// Where a scenario plays.
 pub(super) struct Stage {
     binary: PathBuf,
+    /// This program in release mode, built when it is first asked for.
+    helper: OnceLock<PathBuf>,
     /// Whether to play at the size for `cargo xtask test`.
     pub(super) reduced: bool,
     directory: TempDir,
@@ -29,6 +33,7 @@ impl Stage {
         let directory = tempfile::Builder::new().prefix("postrider-scenario-").tempdir()?;
         Ok(Self {
             binary,
+            helper: OnceLock::new(),
             reduced,
             directory,
             began: Instant::now(),
@@ -63,6 +68,18 @@ impl Stage {
         let mut command = Command::new(&self.binary);
         command.args(arguments).current_dir(directory);
         command
+    }
+
+    /// This very program as the producer or consumer of a fast pair: optimised, so that the relay is what is measured.
+    pub(super) fn helper(&self) -> Result<Command> {
+        let path = match self.helper.get() {
+            Some(path) => path,
+            None => {
+                let built = release_binary("xtask", "xtask")?;
+                self.helper.get_or_init(|| built)
+            }
+        };
+        Ok(Command::new(path))
     }
 
     /// The binary, for scenarios that need it elsewhere.
@@ -186,7 +203,7 @@ impl<'a> Shop<'a> {
         let mut seen = (0, 0, 0);
         let settled = until("everything has been published and taken effect", deadline, || {
             let (queued, parked) = shop::waiting(&connection)?;
-            seen = (queued, parked, consumer::effect_count(&self.directory)?);
+            seen = (queued, parked, effects::effect_count(&self.directory)?);
             Ok((queued + parked == 0 && seen.2 >= orders).then_some(()))
         });
         let (queued, parked, effects) = seen;
@@ -195,7 +212,7 @@ impl<'a> Shop<'a> {
 
     /// Compares the business tables with what arrived, and leaves both lists where `--keep` looks for them.
     pub(super) fn account(&self) -> Result<Report> {
-        let (service, consumer) = (self.connection()?, consumer::database(&self.directory)?);
+        let (service, consumer) = (self.connection()?, effects::database(&self.directory)?);
         let books = Books {
             service: (&service, "SELECT id, customer, n FROM orders ORDER BY rowid"),
             consumer: (&consumer, "SELECT id FROM effects"),

@@ -6,7 +6,13 @@ use std::time::{Duration, Instant};
 use crate::failure::{Failure, Result};
 
 /// Looks until there is something to see; fails when that takes longer than the deadline.
-pub(super) fn until<T>(
+pub(super) fn until<T>(what: &str, deadline: Duration, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    until_every(Duration::from_millis(5), what, deadline, look)
+}
+
+/// The same with a pause between two looks, for looks that take something from what is measured.
+pub(super) fn until_every<T>(
+    pause: Duration,
     what: &str,
     deadline: Duration,
     mut look: impl FnMut() -> Result<Option<T>>,
@@ -19,7 +25,7 @@ pub(super) fn until<T>(
         if began.elapsed() > deadline {
             return Err(Failure::new(format!("waited {deadline:?} in vain until {what}")));
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(pause);
     }
 }
 
