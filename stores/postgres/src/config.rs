@@ -29,9 +29,11 @@ pub struct PgOptions {
     pub password: Option<Secret>,
     /// How the connection is protected.
     pub tls: PgTls,
-    /// Where to listen for the doorbell and keep session locks, when `url` leads through a pooler that has no sessions.
+    /// Where to listen for the doorbell and keep session locks, when `url` leads through a pooler that gives every
+    /// transaction to another session. Nothing is then prepared or set on the sessions behind `url`.
     pub listen_url: Option<Secret>,
-    /// Only polls: no session locks, no LISTEN. For a pooler without a direct way beside it. By default no.
+    /// Only polls: no session locks, no LISTEN, and nothing prepared or set on a session. For a pooler without a direct way
+    /// beside it. By default no.
     pub poll_only: bool,
     /// How long a connection may take to come about. By default 5 seconds.
     pub connect_timeout: Duration,

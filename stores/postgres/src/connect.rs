@@ -14,7 +14,8 @@ use postrider_core::{StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, Statement};
 
 use crate::config::PgOptions;
 use crate::error::{Error, Result};
@@ -44,9 +45,77 @@ pub(crate) struct Session {
     /// Set when a transaction may be open on it: it is never given out again.
     abandoned: AtomicBool,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// Behind a pooler every transaction may be on another session of the server: nothing is prepared or set there, and
+    /// these settings go with every call.
+    local: Option<String>,
+    /// Whose transaction it is, behind a pooler.
+    turn: tokio::sync::Mutex<()>,
+    types: Mutex<HashMap<&'static str, Vec<Type>>>,
 }
 
 impl Session {
+    /// Runs a statement that is asked often.
+    pub(crate) async fn ask(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let Some(local) = &self.local else {
+            let statement = self.prepare(name, sql).await?;
+            return Ok(self.client.query(&statement, parameters).await?);
+        };
+        let _turn = self.turn.lock().await;
+        if !self.is_good() {
+            let text = "the connection was given up by the call before this one";
+            return Err(Error::new(StoreErrorKind::Unreachable, text));
+        }
+        let mut open = Unfinished {
+            session: self,
+            finished: false,
+        };
+        self.client.batch_execute(&format!("BEGIN; {local}")).await?;
+        let answer = self.ask_unnamed(name, sql, parameters).await;
+        let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        self.client.batch_execute(end).await?;
+        open.finished = true;
+        answer
+    }
+
+    /// Without a name nothing stays behind on the server. The types are learned once, in a transaction of the caller.
+    async fn ask_unnamed(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let known = self.types().get(name).cloned();
+        let types = match known {
+            Some(types) => types,
+            None => {
+                let types = self.client.prepare(sql).await?.params().to_vec();
+                self.types().insert(name, types.clone());
+                types
+            }
+        };
+        let typed: Vec<_> = parameters.iter().copied().zip(types).collect();
+        Ok(self.client.query_typed(sql, &typed).await?)
+    }
+
+    /// Whether two calls may be under way at a time.
+    pub(crate) fn is_pipelined(&self) -> bool {
+        self.local.is_none()
+    }
+
+    /// The settings that a transaction on this session begins with.
+    pub(crate) fn local(&self) -> &str {
+        self.local.as_deref().unwrap_or_default()
+    }
+
+    fn types(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Vec<Type>>> {
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Prepares a statement once.
     pub(crate) async fn prepare(&self, name: &'static str, sql: &str) -> Result<Statement> {
         let known = self.statements().get(name).cloned();
@@ -67,11 +136,27 @@ impl Session {
     }
 }
 
+/// Takes the session out of use when a call ends with its transaction open, a dropped call included.
+struct Unfinished<'a> {
+    session: &'a Session,
+    finished: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.session.abandoned.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A place for one connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     address: Address,
     role: Role,
+    /// A pooler stands between, which gives every transaction to another session.
+    pooled: bool,
     limit: Duration,
     state: tokio::sync::Mutex<State>,
 }
@@ -88,9 +173,16 @@ impl Link {
         Self {
             address,
             role,
+            pooled: false,
             limit: options.statement_timeout,
             state: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// The same behind a pooler.
+    pub(crate) fn behind_pooler(mut self, pooled: bool) -> Self {
+        self.pooled = pooled;
+        self
     }
 
     /// The live session, or a new one. After failures the next attempt waits: a server that is starting up must not be
@@ -104,7 +196,7 @@ impl Link {
         if let Some(at) = state.not_before {
             tokio::time::sleep_until(at).await;
         }
-        match open(&self.address, self.role, self.limit).await {
+        match open(&self.address, self.role, self.limit, self.pooled).await {
             Ok(session) => {
                 let session = Arc::new(session);
                 *state = State {
@@ -183,7 +275,7 @@ fn pause(failures: u32) -> Duration {
     longest / 2 + longest / 2 * jitter / 255
 }
 
-async fn open(address: &Address, role: Role, limit: Duration) -> Result<Session> {
+async fn open(address: &Address, role: Role, limit: Duration, pooled: bool) -> Result<Session> {
     let attempt = async {
         match &address.tls {
             Some(tls) => {
@@ -205,9 +297,13 @@ async fn open(address: &Address, role: Role, limit: Duration) -> Result<Session>
             "connecting to the database: it accepts connections and does not answer",
         )),
     };
-    let session = session?;
+    let mut session = session?;
     check(&session).await?;
-    session.client.batch_execute(&settings(role, limit)).await?;
+    let settings = settings(role, limit);
+    match pooled {
+        true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),
+        false => session.client.batch_execute(&settings).await?,
+    }
     Ok(session)
 }
 
@@ -233,6 +329,9 @@ where
         id: SESSIONS.fetch_add(1, Ordering::Relaxed),
         abandoned: AtomicBool::new(false),
         prepared: Mutex::default(),
+        local: None,
+        turn: tokio::sync::Mutex::default(),
+        types: Mutex::default(),
     }
 }
 
@@ -241,7 +340,8 @@ where
 async fn check(session: &Session) -> Result<()> {
     let sql = "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_encoding'),
                       pg_catalog.current_setting('server_version_num')::integer";
-    let row = session.client.query_one(sql, &[]).await?;
+    // Without a name, which behind a pooler would be looked for on another session.
+    let row = session.client.query_typed_one(sql, &[]).await?;
     if row.try_get::<_, bool>(0)? {
         let text = "the database is a standby: an outbox is emptied on the primary, because what was published must be written down";
         return Err(Error::new(StoreErrorKind::ReadOnly, text));

@@ -92,8 +92,10 @@ impl Horizon {
 
 /// Who holds a writer's lock on the outbox.
 pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<HashSet<String>> {
-    let statement = session.prepare("writers", &tables.sql(WRITERS)).await?;
-    let row = session.client.query_one(&statement, &[]).await?;
+    let rows = session.ask("writers", &tables.sql(WRITERS), &[]).await?;
+    let Some(row) = rows.first() else {
+        return Ok(HashSet::new());
+    };
     let writers: Option<Vec<String>> = row.try_get(0)?;
     Ok(writers.unwrap_or_default().into_iter().collect())
 }

@@ -16,7 +16,6 @@ const HEARTBEAT: &str = "SELECT share, leases, controls, (SELECT max(version) FR
 
 /// Registers or renews the relay, releases and claims shards, and answers with what it owns.
 pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbeat) -> Result<Standing> {
-    let statement = session.prepare("heartbeat", &tables.sql(HEARTBEAT)).await?;
     let (held_shards, held_tokens) = split(&beat.held);
     let (given_shards, given_tokens) = split(&beat.release);
     let suspects: Vec<i16> = beat.suspects.iter().map(|suspect| shard(suspect.shard)).collect();
@@ -25,10 +24,10 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
         .iter()
         .map(|suspect| row::place(suspect.seq))
         .collect();
-    let answer = session
-        .client
-        .query_one(
-            &statement,
+    let rows = session
+        .ask(
+            "heartbeat",
+            &tables.sql(HEARTBEAT),
             &[
                 &row::storable(&beat.relay.0),
                 &clock::seconds(beat.term),
@@ -44,6 +43,7 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
             ],
         )
         .await?;
+    let answer = rows.first().ok_or_else(unreadable)?;
     crate::schema::check(answer.try_get::<_, Option<i32>>(3)?)?;
     let leases: Vec<&str> = answer.try_get(1)?;
     let controls: Vec<&str> = answer.try_get(2)?;

@@ -74,8 +74,9 @@ impl Operator {
         };
         let whole = async {
             let begin = format!(
-                "BEGIN; SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {0}",
-                limit.as_millis().max(1)
+                "BEGIN; {1} SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {0}",
+                limit.as_millis().max(1),
+                session.local()
             );
             session.client.batch_execute(&begin).await?;
             let answer = work(given).await;

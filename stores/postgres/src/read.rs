@@ -40,17 +40,18 @@ pub(crate) async fn read(
     round: &Round,
     read: &Read,
 ) -> Result<Page> {
-    let statement = session.prepare("read", sql).await?;
     let question = Question::of(read, dedup, round);
     let parameters = question.parameters();
-    let rows = session.client.query(&statement, &parameters);
+    let rows = session.ask("read", sql, &parameters);
     let (writers, rows) = match horizon.wants_sample(session) {
-        true => {
+        true if session.is_pipelined() => {
             // Prepared before, so that asking is one message.
             session.prepare("writers", &tables.sql(horizon::WRITERS)).await?;
+            session.prepare("read", sql).await?;
             let asked = futures_util::future::join(horizon::writers(session, tables), rows).await;
             (Some(asked.0?), asked.1?)
         }
+        true => (Some(horizon::writers(session, tables).await?), rows.await?),
         false => (None, rows.await?),
     };
     if let Some(writers) = writers {

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use postrider_core::{Leaves, Park, Settle, SettleParked, Settled, Shard, Then, crash};
+use postrider_core::{Leaves, Park, Settle, SettleParked, Settled, Shard, StoreErrorKind, Then, crash};
 use serde_json::{Value, json};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
 use crate::connect::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::lease;
 use crate::row::{self, destination_text, storable};
@@ -37,28 +37,24 @@ pub(crate) async fn settle(
     }
     let written = Written::of(settle);
     crash::point("settle.inside");
-    let statement = session.prepare("settle", sql).await?;
-    let mut answer = session
-        .client
-        .query_one(&statement, &written.parameters())
-        .await
-        .map_err(Into::into);
+    let mut answer = session.ask("settle", sql, &written.parameters()).await;
     if answer
         .as_ref()
-        .is_err_and(|error: &crate::error::Error| error.is(&SqlState::CHECK_VIOLATION))
+        .is_err_and(|error| error.is(&SqlState::CHECK_VIOLATION))
     {
         // Nobody was there for a week to make the partition of today.
         session
-            .client
-            .execute(&tables.sql("SELECT {outbox_maintain}()"), &[])
+            .ask("maintain", &tables.sql("SELECT {outbox_maintain}()"), &[])
             .await?;
-        answer = session
-            .client
-            .query_one(&statement, &written.parameters())
-            .await
-            .map_err(Into::into);
+        answer = session.ask("settle", sql, &written.parameters()).await;
     }
-    let answer = answer?;
+    let rows = answer?;
+    let answer = rows.first().ok_or_else(|| {
+        Error::new(
+            StoreErrorKind::Other,
+            "settling a batch: the database said nothing of what it did",
+        )
+    })?;
     let admitted: HashSet<i16> = answer.try_get::<_, Vec<i16>>(0)?.into_iter().collect();
     let queued = flags(answer.try_get(1)?, settle.queued.len());
     let parked = flags(answer.try_get(2)?, settle.parked.len());

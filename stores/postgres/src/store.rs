@@ -80,9 +80,15 @@ impl PgStore {
             Some(url) => Some(Address::parse(url.expose(), &options)?),
             None => None,
         };
-        let link = |address: &Address, role| Arc::new(Link::new(address.clone(), role, &options));
-        let reads = link(&address, Role::Relay);
-        let aside = link(direct.as_ref().unwrap_or(&address), Role::Operator);
+        let pooled = options.poll_only || direct.is_some();
+        let link = |address: &Address, role, pooled| {
+            Arc::new(Link::new(address.clone(), role, &options).behind_pooler(pooled))
+        };
+        let reads = link(&address, Role::Relay, pooled);
+        let aside = match &direct {
+            Some(direct) => link(direct, Role::Operator, false),
+            None => link(&address, Role::Operator, pooled),
+        };
         // The reader has nothing else to do while the relay goes to sleep. Behind a pooler the direct connection is the
         // only one with sessions.
         let sleeper = if direct.is_some() { &aside } else { &reads };
@@ -92,7 +98,7 @@ impl PgStore {
             inner: Arc::new(Inner {
                 read_sql: read::sql(&tables, options.dedup_window().is_some()),
                 settle_sql: settle::sql(&tables, options.history.is_some()),
-                writes: link(&address, Role::Relay),
+                writes: link(&address, Role::Relay, pooled),
                 operator: Operator::new(aside),
                 reads,
                 bell,

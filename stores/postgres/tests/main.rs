@@ -4,6 +4,7 @@
 //! - `console`: what operators see and do, and what a read tells of parked rows.
 //! - `late`: transactions that commit late, with two relays.
 //! - `faults`: servers that stop, crash and hang.
+//! - `pooler`: behind PgBouncer.
 //! - `privileges`: the relay under the role that was printed for it.
 //! - `reset`: databases that were changed by hand.
 //! - `sql`: what other languages insert, and what the tables do by themselves.
@@ -16,6 +17,7 @@ mod console;
 mod drain;
 mod faults;
 mod late;
+mod pooler;
 mod privileges;
 mod produce;
 mod reset;

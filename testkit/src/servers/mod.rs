@@ -4,6 +4,7 @@
 //! has a server already, a variable names it: `POSTRIDER_TEST_POSTGRES_URL`.
 
 pub mod certificates;
+mod pgbouncer;
 mod ports;
 mod postgres;
 pub mod rabbitmq;
@@ -16,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, TestDatabase};
 
 /// A port that nobody listens on now.

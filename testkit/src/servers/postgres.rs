@@ -129,6 +129,11 @@ impl Postgres {
         })
     }
 
+    /// The port it listens on.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.own()?.port)
+    }
+
     /// The address of a database of this server.
     pub fn url(&self, database: &str) -> String {
         format!("{}/{database}", self.base)
@@ -202,6 +207,43 @@ impl Postgres {
     /// Starts it again on the same port.
     pub fn start_again(&self) -> io::Result<()> {
         self.own()?.start(false)
+    }
+
+    /// Starts a standby that follows this server.
+    pub fn standby(&self) -> io::Result<Postgres> {
+        let own = self.own()?;
+        let folder = scratch("standby")?;
+        give(folder.path(), own.user)?;
+        let mut copy = command(&own.binaries.join("pg_basebackup"), own.user);
+        copy.args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "-p",
+        ])
+        .arg(own.port.to_string())
+        .arg("-D")
+        .arg(folder.path().join("data"));
+        run(&mut copy)?;
+        let standby = Own {
+            binaries: own.binaries.clone(),
+            user: own.user,
+            folder,
+            port: free_port()?,
+            settings: own.settings.clone(),
+            process: Mutex::default(),
+        };
+        standby.start(false)?;
+        Ok(Self {
+            base: format!("postgres://postgres@127.0.0.1:{}", standby.port),
+            own: Some(standby),
+        })
     }
 
     /// Stops and starts it.

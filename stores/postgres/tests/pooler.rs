@@ -1,0 +1,89 @@
+//! PgBouncer in transaction mode: every transaction is on another session of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Console, Schema, Secret};
+use postrider_memory::MemorySink;
+use postrider_postgres::{PgOptions, PgStore};
+use postrider_relay::Relay;
+use postrider_testkit::servers::{PgBouncer, Postgres};
+use tokio_util::sync::CancellationToken;
+
+use crate::common::{connect, few_shards};
+
+/// Relays through a pooler while an application works on the same pool, and looks at what was left on its sessions.
+async fn relays_behind_a_pooler(direct: bool) {
+    let server = tokio::task::spawn_blocking(|| Postgres::start().expect("a server"))
+        .await
+        .expect("started");
+    let bouncer = PgBouncer::start(&server, 3).expect("a pooler");
+    let name = server.database().name;
+    let options = PgOptions {
+        poll_only: !direct,
+        listen_url: direct.then(|| Secret::new(server.url(&name))),
+        ..few_shards()
+    };
+    let store = PgStore::connect(&bouncer.url(&name), options)
+        .await
+        .expect("connected");
+    store.up().await.expect("the tables are made");
+    let sink = MemorySink::new();
+    let relay = Relay::builder()
+        .store(Arc::new(store.clone()))
+        .sink(Arc::new(sink.clone()))
+        .build()
+        .expect("a relay");
+    let token = CancellationToken::new();
+    let running = tokio::spawn({
+        let token = token.clone();
+        async move { relay.run(token).await }
+    });
+    let service = connect(&bouncer.url(&name)).await;
+    for n in 0..200 {
+        let sql = format!(
+            "INSERT INTO public.outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
+             VALUES ('e{n}', 'T', 'A', '{}', '{{}}')",
+            n % 7
+        );
+        service
+            .batch_execute(&sql)
+            .await
+            .expect("the service is not disturbed");
+    }
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while sink.messages().len() < 200 {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "{} came",
+            sink.messages().len()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    store.stats().await.expect("stats");
+    token.cancel();
+    running.await.expect("it ends");
+    assert_eq!(store.stats().await.expect("stats").queued, 0);
+    // Settings of the relay on a session of the pool would be those of the service.
+    for _ in 0..6 {
+        let found = service
+            .simple_query("SHOW enable_seqscan")
+            .await
+            .expect("an answer");
+        assert!(format!("{found:?}").contains("on"), "{found:?}");
+        let found = service.simple_query("SHOW search_path").await.expect("an answer");
+        assert!(!format!("{found:?}").contains("pg_catalog"), "{found:?}");
+    }
+}
+
+/// Faults A20 and A22.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_only_polls_works_behind_a_pooler() {
+    relays_behind_a_pooler(false).await;
+}
+
+/// Faults A20 and A22.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_with_a_direct_way_beside_the_pooler_is_rung() {
+    relays_behind_a_pooler(true).await;
+}
