@@ -52,6 +52,7 @@ mod connect;
 mod console;
 mod decode;
 mod doorbell;
+mod durability;
 mod error;
 mod heads;
 mod horizon;

@@ -22,7 +22,7 @@ use crate::ident::Tables;
 use crate::operator::{Operator, Work};
 use crate::produce::{EnqueueError, Outbox};
 use crate::tls::Address;
-use crate::{lease, read, settle};
+use crate::{durability, lease, read, settle};
 
 /// How often the partitions of the history are looked after.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3_600);
@@ -135,6 +135,9 @@ impl PgStore {
             if let Err(error) = store.maintain().await {
                 tracing::warn!(%error, "the partitions of the history could not be looked after");
             }
+            for weakness in store.weaknesses().await.unwrap_or_default() {
+                tracing::warn!("{weakness}");
+            }
         });
     }
 
@@ -147,6 +150,16 @@ impl PgStore {
             let sql = work.sql("SELECT {outbox_maintain}(make_interval(secs => $1::double precision))");
             let removed: i32 = work.client().query_one(&sql, &[&keep]).await?.try_get(0)?;
             Ok(u64::try_from(removed).unwrap_or(0))
+        })
+        .await
+    }
+
+    /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay warns
+    /// of it when it starts.
+    pub async fn weaknesses(&self) -> Result<Vec<String>, StoreError> {
+        let doing = "looking at the server's settings";
+        self.operate(doing, Duration::from_secs(10), |work| async move {
+            durability::weaknesses(work.client()).await
         })
         .await
     }

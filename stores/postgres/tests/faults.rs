@@ -36,6 +36,7 @@ async fn enqueue(url: &str, id: &str) {
     tx.commit().await.expect("committed");
 }
 
+/// Faults A2 and A8: what was committed is there afterwards, and a settle is repeated until it is taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_and_a_crash_are_survived() {
     let (server, url, relay) = own_server().await;
@@ -71,6 +72,7 @@ async fn a_restart_and_a_crash_are_survived() {
     }
 }
 
+/// Faults A17 and A24: a lock that is not granted ends the call as busy, and the next one goes through.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_hangs_is_given_up() {
     let db = Db::new().await;
@@ -101,6 +103,7 @@ async fn a_session_that_hangs_is_given_up() {
     relay.store.read(relay.everything()).await.expect("a page");
 }
 
+/// Fault A23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_tables_are_named() {
     let db = Db::without_tables(few_shards());
@@ -109,6 +112,7 @@ async fn missing_tables_are_named() {
     assert!(error.to_string().contains("postrider migrate up"), "{error}");
 }
 
+/// Fault G14.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_in_another_encoding_is_refused() {
     let server = Postgres::shared();
@@ -123,6 +127,7 @@ async fn a_database_in_another_encoding_is_refused() {
     assert!(error.to_string().contains("UTF8"), "{error}");
 }
 
+/// Fault A18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_call_leaves_no_transaction_open() {
     let db = Db::new().await;

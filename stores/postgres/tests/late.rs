@@ -16,7 +16,7 @@ const WRITERS: u64 = 64;
 const TURNS: u64 = 60;
 const KEYS: u64 = 200;
 
-/// 64 writers that take turns on a row lock per key, some holding their transaction, an unrelated transaction open all
+/// Faults A4 and A5. 64 writers that take turns on a row lock per key, some holding their transaction, an unrelated transaction open all
 /// the time, two relays: nothing is stranded and no key is turned round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_commits_are_neither_missed_nor_passed() {

@@ -7,6 +7,7 @@
 //! - `pooler`: behind PgBouncer.
 //! - `privileges`: the relay under the role that was printed for it.
 //! - `reset`: databases that were changed by hand.
+//! - `server`: servers that are not as they should be, and how little is asked of one that is.
 //! - `sql`: what other languages insert, and what the tables do by themselves.
 //! - `produce`: the sides of services.
 //! - `drain`: how fast the statements are, without an engine.
@@ -21,4 +22,5 @@ mod pooler;
 mod privileges;
 mod produce;
 mod reset;
+mod server;
 mod sql;

@@ -121,3 +121,31 @@ async fn a_role_without_grants_is_denied() {
     let error = store.heartbeat(heartbeat("stranger")).await.expect_err("denied");
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
 }
+
+/// A producer needs `INSERT` on the outbox and nothing else: no sequence, no other table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_may_only_insert() {
+    let db = Db::new().await;
+    db.sql(
+        "DO $$ BEGIN CREATE ROLE producer_role LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+         GRANT INSERT ON outbox TO producer_role",
+    );
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "producer_role@");
+    let mut client = crate::common::connect(&url).await;
+    let tx = client.transaction().await.expect("a transaction");
+    postrider_postgres::Outbox::default()
+        .enqueue(&tx, &event("a", "k"))
+        .await
+        .expect("enqueued");
+    tx.batch_execute("INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1')")
+        .await
+        .expect("the database makes the id");
+    tx.commit().await.expect("committed");
+    client
+        .query("SELECT 1 FROM outbox", &[])
+        .await
+        .expect_err("it may not read");
+    assert_eq!(db.relay("one").await.queued().await.len(), 2);
+}

@@ -8,6 +8,7 @@ use postrider_postgres::PgOptions;
 
 use crate::common::{Db, again, event, few_shards, parks};
 
+/// Faults G6 and G12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_row_that_is_accepted_is_read() {
     let db = Db::new().await;
@@ -128,6 +129,7 @@ async fn strict_keys_give_writers_of_a_key_an_order() {
     assert_eq!(ids, "first\nmore\nsecond");
 }
 
+/// Faults A20 and A21: what rings carries no data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn producers_ring_only_while_a_relay_sleeps() {
     let db = Db::new().await;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::certificates::Authority;
 use super::{command, free_port, give, unprivileged};
 use crate::process::{Process, TempDir, scratch};
 
@@ -113,13 +114,17 @@ impl Postgres {
             ])
             .arg(&data);
         run(&mut initdb)?;
+        let mut settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        if settings.iter().any(|setting| setting == "ssl=on") {
+            settings.extend(certify(folder.path(), user)?);
+        }
         let port = free_port()?;
         let own = Own {
             binaries,
             user,
             folder,
             port,
-            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            settings,
             process: Mutex::default(),
         };
         own.start(dies_with_us)?;
@@ -137,6 +142,11 @@ impl Postgres {
     /// The address of a database of this server.
     pub fn url(&self, database: &str) -> String {
         format!("{}/{database}", self.base)
+    }
+
+    /// The certificate of the authority that a server with `ssl=on` has its own from; that one is for `localhost` only.
+    pub fn authority(&self) -> io::Result<PathBuf> {
+        Ok(self.own()?.folder.path().join("authority.pem"))
     }
 
     /// Makes a new, empty database.
@@ -374,6 +384,17 @@ fn binaries() -> io::Result<PathBuf> {
              /etc/postgresql-common/createcluster.conf), or name a server in POSTRIDER_TEST_POSTGRES_URL",
         )
     })
+}
+
+/// Makes a certificate, and the settings that name it. The key must belong to the server's user alone.
+fn certify(folder: &Path, user: Option<(u32, u32)>) -> io::Result<[String; 2]> {
+    let made = Authority::create(folder)?;
+    give(&made.key, user)?;
+    std::fs::set_permissions(&made.key, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok([
+        format!("ssl_cert_file={}", made.certificate.display()),
+        format!("ssl_key_file={}", made.key.display()),
+    ])
 }
 
 fn run(command: &mut Command) -> io::Result<()> {
