@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::outcome::Outcome;
 use super::pair::{Pair, Setup};
 use super::stage::Stage;
+use super::wait::until_every;
 use crate::failure::Result;
 
 const RELAYS: usize = 3;
@@ -15,9 +16,10 @@ const RETURN_LIMIT: Duration = Duration::from_secs(10);
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let events = stage.size(100_000, 10_000);
     let pair = Pair::open(stage, &Setup::default())?;
-    pair.fill("order", events, 1_000)?;
     let consumer = pair.consumer()?;
     let service = pair.embedded(RELAYS)?;
+    wait_until_shared(&pair)?;
+    pair.fill("order", events, 1_000)?;
     let began = Instant::now();
     let settled = pair.settled(PATIENCE);
     let rate = events as f64 / began.elapsed().as_secs_f64();
@@ -52,4 +54,16 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     outcome.bounded("return_s", return_s, true, "anything");
     outcome.figure("events_per_s", rate as u64);
     Ok(outcome)
+}
+
+/// The first relay takes every shard and gives up what is over its share; only then is there work for each.
+fn wait_until_shared(pair: &Pair<'_>) -> Result<()> {
+    let shares =
+        "SELECT count(*) FROM (SELECT FROM outbox_shard GROUP BY owner HAVING count(*) >= 16) shares";
+    until_every(
+        Duration::from_millis(50),
+        "each relay has its share",
+        PATIENCE,
+        || Ok((pair.database().number(shares)? == RELAYS as u64).then_some(())),
+    )
 }
