@@ -45,6 +45,16 @@ const TOOLS: &[Tool] = &[
         package: "postgresql-15",
     },
     Tool {
+        what: "PgBouncer",
+        why: "a relay is tested behind a pooler in transaction mode",
+        programs: &[
+            "/usr/sbin/pgbouncer",
+            "/usr/bin/pgbouncer",
+            "/usr/local/bin/pgbouncer",
+        ],
+        package: "pgbouncer",
+    },
+    Tool {
         what: "Python with venv",
         why: "the SQL contract is tested with psycopg",
         programs: &["python3"],

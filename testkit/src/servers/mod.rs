@@ -3,6 +3,7 @@
 //! A server that is not installed is a failure that names its package, never a test that is skipped. On a machine that
 //! has a server already, a variable names it: `POSTRIDER_TEST_POSTGRES_URL`.
 
+mod binaries;
 pub mod certificates;
 mod pgbouncer;
 mod ports;

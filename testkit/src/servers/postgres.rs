@@ -9,21 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::binaries::binaries;
 use super::certificates::Authority;
 use super::{command, free_port, give, unprivileged};
 use crate::process::{Process, TempDir, scratch};
-
-/// Where Debian and others put the programs, the newest first.
-const BINARIES: [&str; 8] = [
-    "/usr/lib/postgresql/18/bin",
-    "/usr/lib/postgresql/17/bin",
-    "/usr/lib/postgresql/16/bin",
-    "/usr/lib/postgresql/15/bin",
-    "/usr/lib/postgresql/14/bin",
-    "/usr/local/pgsql/bin",
-    "/usr/pgsql/bin",
-    "/opt/homebrew/bin",
-];
 
 /// How long a start may take. Generous: after `kill -9` the log is played back first.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -366,24 +355,6 @@ impl Own {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-fn binaries() -> io::Result<PathBuf> {
-    let found = BINARIES
-        .iter()
-        .map(PathBuf::from)
-        .find(|folder| folder.join("initdb").is_file());
-    let on_path = || {
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file())
-    };
-    found.or_else(on_path).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "PostgreSQL is not installed; on Debian: apt-get install postgresql-15 (with create_main_cluster = false in \
-             /etc/postgresql-common/createcluster.conf), or name a server in POSTRIDER_TEST_POSTGRES_URL",
-        )
-    })
 }
 
 /// Makes a certificate, and the settings that name it. The key must belong to the server's user alone.
