@@ -1,7 +1,7 @@
 //! Conformance suites, fault wrappers and the ledger checker of Postrider.
 //!
 //! - [`model`]: an outbox database in memory, pure and deterministic: what the `Store` contract means.
-//! - [`store`] and [`sink`]: the suites that every store and every broker passes.
+//! - [`store`], [`sink`] and [`source`]: the suites that every store and both sides of every broker pass.
 //! - [`faulty`]: scripted faults for any sink and any store.
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
@@ -20,6 +20,7 @@ pub mod process;
 pub mod proxy;
 pub mod servers;
 pub mod sink;
+pub mod source;
 pub mod store;
 
 pub use memory::MemoryStore;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use postrider_core::{BoxFuture, Incoming, Source, SourceError, StoreErrorKind, Verdict};
+use postrider_core::{BoxFuture, Incoming, Source, SourceError, SourceErrorKind, Verdict};
 
 use crate::queue::{ConsumerId, Shared};
 
@@ -33,7 +33,7 @@ impl MemorySource {
     pub fn try_receive(&self, max: usize) -> Result<Vec<Incoming>, SourceError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(SourceError {
-                kind: StoreErrorKind::Unreachable,
+                kind: SourceErrorKind::Closed,
                 text: "the consumer is closed".into(),
             });
         }

@@ -71,7 +71,7 @@ pub(crate) fn words(error: &lapin::Error) -> String {
 }
 
 /// The reply code of an AMQP error.
-fn code(error: &lapin::Error) -> Option<u16> {
+pub(crate) fn code(error: &lapin::Error) -> Option<u16> {
     match error.kind() {
         lapin::ErrorKind::ProtocolError(error) => Some(error.get_id()),
         _ => None,

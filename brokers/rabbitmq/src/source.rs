@@ -10,7 +10,9 @@ use futures_util::{FutureExt, StreamExt, future};
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Acker, Channel, Consumer};
-use postrider_core::{BoxFuture, ErrorKind, Failure, Incoming, Source, SourceError, StoreErrorKind, Verdict};
+use postrider_core::{
+    BoxFuture, ErrorKind, Failure, Incoming, Source, SourceError, SourceErrorKind, Verdict,
+};
 
 use crate::connect::{Dialer, Live};
 use crate::error::{self, RabbitError};
@@ -65,37 +67,55 @@ impl RabbitSource {
     }
 
     async fn open(&self) -> Result<Session, SourceError> {
-        let live = self.link.live().await.map_err(|failure| unreachable(&failure))?;
+        let live = self.link.live().await.map_err(|failure| self.no_link(&failure))?;
         self.unsettled().clear();
-        let consume = async {
-            let channel = live.connection.create_channel().await?;
-            channel
-                .basic_qos(self.prefetch, BasicQosOptions::default())
-                .await?;
-            let options = BasicConsumeOptions::default();
-            let consumer = channel
-                .basic_consume(self.queue.clone(), "".into(), options, FieldTable::default())
-                .await?;
-            lapin::Result::Ok((channel, consumer))
-        };
+        // On a task of its own: a call that is dropped in the middle would leave a consumer behind that takes messages
+        // and that nobody reads. This one comes to its end, and is then dropped, which gives everything back.
+        let (opened, queue, prefetch) = (Arc::clone(&live), self.queue.clone(), self.prefetch);
+        let consume = tokio::spawn(async move { consume(&opened, queue, prefetch).await });
         match tokio::time::timeout(self.connect_timeout, consume).await {
-            Ok(Ok((channel, consumer))) => Ok(Session {
+            Ok(Ok(Ok((channel, consumer)))) => Ok(Session {
                 _live: live,
                 _channel: channel,
                 consumer,
             }),
-            Ok(Err(error)) => Err(trouble(format!(
-                "cannot consume {}: {}",
-                self.queue,
-                error::words(&error)
-            ))),
+            Ok(Err(_)) => Err(self.trouble(
+                SourceErrorKind::Unreachable,
+                "the attempt to consume was abandoned",
+            )),
+            Ok(Ok(Err(error))) => {
+                let kind = match error::code(&error) {
+                    Some(403) => SourceErrorKind::Denied,
+                    Some(404) => SourceErrorKind::Missing,
+                    _ => SourceErrorKind::Unreachable,
+                };
+                let text = format!("cannot consume {}: {}", self.queue, error::words(&error));
+                Err(self.trouble(kind, &text))
+            }
             Err(_) => {
                 self.link.give_up(&live);
-                Err(trouble(format!(
-                    "cannot consume {}: no answer in time",
-                    self.queue
-                )))
+                let text = format!("cannot consume {}: no answer in time", self.queue);
+                Err(self.trouble(SourceErrorKind::Unreachable, &text))
             }
+        }
+    }
+
+    fn no_link(&self, failure: &Failure) -> SourceError {
+        let kind = match failure.kind {
+            ErrorKind::Credentials => SourceErrorKind::Denied,
+            _ => SourceErrorKind::Unreachable,
+        };
+        self.trouble(kind, &failure.text)
+    }
+
+    /// Whatever went wrong, a source that was closed says so: nobody should try again.
+    fn trouble(&self, kind: SourceErrorKind, text: &str) -> SourceError {
+        SourceError {
+            kind: match self.link.is_closed() {
+                true => SourceErrorKind::Closed,
+                false => kind,
+            },
+            text: postrider_core::inert(text, postrider_core::MAX_ERROR_TEXT),
         }
     }
 
@@ -118,7 +138,7 @@ impl Source for RabbitSource {
                 *session = Some(self.open().await?);
             }
             let Some(open) = session.as_mut() else {
-                return Err(trouble("there is no consumer".to_owned()));
+                return Err(self.trouble(SourceErrorKind::Unreachable, "there is no consumer"));
             };
             let mut received = Vec::new();
             // Nothing is waited for between taking a delivery and returning it: a dropped call has taken none.
@@ -134,7 +154,7 @@ impl Source for RabbitSource {
                         };
                         *session = None;
                         self.unsettled().clear();
-                        return Err(trouble(reason));
+                        return Err(self.trouble(SourceErrorKind::Unreachable, &reason));
                     }
                 }
                 if received.len() >= max {
@@ -162,7 +182,7 @@ impl Source for RabbitSource {
             match told.into_iter().find_map(Result::err) {
                 None => Ok(()),
                 // They are delivered again; an inbox knows those whose effect is there.
-                Some(error) => Err(trouble(error::words(&error))),
+                Some(error) => Err(self.trouble(SourceErrorKind::Unreachable, &error::words(&error))),
             }
         })
     }
@@ -186,6 +206,16 @@ impl fmt::Debug for RabbitSource {
     }
 }
 
+async fn consume(live: &Live, queue: ShortString, prefetch: u16) -> lapin::Result<(Channel, Consumer)> {
+    let channel = live.connection.create_channel().await?;
+    channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+    let options = BasicConsumeOptions::default();
+    let consumer = channel
+        .basic_consume(queue, "".into(), options, FieldTable::default())
+        .await?;
+    Ok((channel, consumer))
+}
+
 /// Whether the broker was told; false when the channel of the delivery is gone.
 async fn tell(acker: &Acker, verdict: Verdict) -> lapin::Result<bool> {
     let nack = |requeue| BasicNackOptions {
@@ -196,23 +226,5 @@ async fn tell(acker: &Acker, verdict: Verdict) -> lapin::Result<bool> {
         Verdict::Done => acker.ack(BasicAckOptions::default()).await,
         Verdict::Again => acker.nack(nack(true)).await,
         Verdict::Reject => acker.nack(nack(false)).await,
-    }
-}
-
-fn unreachable(failure: &Failure) -> SourceError {
-    let kind = match failure.kind {
-        ErrorKind::Credentials => StoreErrorKind::Denied,
-        _ => StoreErrorKind::Unreachable,
-    };
-    SourceError {
-        kind,
-        text: failure.text.clone(),
-    }
-}
-
-fn trouble(text: String) -> SourceError {
-    SourceError {
-        kind: StoreErrorKind::Unreachable,
-        text: postrider_core::inert(&text, postrider_core::MAX_ERROR_TEXT),
     }
 }

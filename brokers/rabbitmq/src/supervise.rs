@@ -102,6 +102,10 @@ impl Link {
         self.shared.look.notify_one();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.ended.is_cancelled()
+    }
+
     /// Ends it for good; the connection, if there is one, is the caller's to close.
     pub(crate) fn close(&self) -> Option<Arc<Live>> {
         self.shared.ended.cancel();

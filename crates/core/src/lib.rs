@@ -67,7 +67,7 @@ pub use schema::{Migration, Schema, SchemaStatus};
 pub use secret::Secret;
 pub use settle::{Leaves, Park, Settle, SettleParked, SettleQueued, Settled, Then};
 pub use sink::{Capabilities, Sink};
-pub use source::{Incoming, Source, SourceError, Verdict};
+pub use source::{Incoming, Source, SourceError, SourceErrorKind, Verdict};
 pub use store::{BoxFuture, Store, StoreError, StoreErrorKind};
 pub use template::{Template, TemplateError};
 pub use text::{MAX_ERROR_TEXT, inert};

@@ -1,6 +1,6 @@
 //! The consuming side of a broker.
 
-use crate::{BoxFuture, Message, StoreErrorKind};
+use crate::{BoxFuture, Message};
 
 /// A message on its way to a handler, not yet acknowledged.
 #[derive(Clone, Debug)]
@@ -24,27 +24,52 @@ pub enum Verdict {
     Reject,
 }
 
+/// Why the broker could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceErrorKind {
+    /// It cannot be reached, or the connection was lost. Receiving again connects again.
+    Unreachable,
+    /// It does not let us in, or not to this queue. A person has to change something; receiving again finds out.
+    Denied,
+    /// There is no such queue. It may be declared later; receiving again finds out.
+    Missing,
+    /// The source was closed: nothing comes any more.
+    Closed,
+}
+
 /// The broker could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct SourceError {
-    /// What kind of trouble it is; the words are those of the stores.
-    pub kind: StoreErrorKind,
-    /// What was being done.
+    /// What kind of trouble it is.
+    pub kind: SourceErrorKind,
+    /// What was being done, and what to do about it.
     pub text: Box<str>,
 }
 
 /// Where messages come from.
 ///
 /// Delivery is at least once. A message stays with the broker until it is settled with [`Verdict::Done`]; a connection
-/// that ends first gives back everything unsettled. A tag of an earlier connection is ignored.
+/// that ends first gives back everything unsettled. A tag of an earlier connection, and one that was settled before, is
+/// ignored.
+///
+/// **Order.** Messages come in the order in which the broker has them. What came back (a verdict, a lost connection) is
+/// delivered again before what was never delivered, as far as the broker can.
+///
+/// **Bounds.** A source holds a bounded number of deliveries without a verdict; while they are held, nothing more comes.
+///
+/// **Foreign messages.** A message that somebody else published may lack everything. It is delivered all the same, with
+/// an empty id where it has none: whoever consumes decides what becomes of it.
 pub trait Source: Send + Sync {
-    /// Waits for at least one message and returns at most `max`. Cancel safe: a dropped call loses no message.
+    /// Waits for at least one message and returns at most `max`. Cancel safe: a dropped call loses no message. After an
+    /// error the next call connects again, unless the source is closed.
     fn receive(&self, max: usize) -> BoxFuture<'_, Result<Vec<Incoming>, SourceError>>;
 
-    /// Tells the broker what became of deliveries. Call it after the effect is committed, never before.
+    /// Tells the broker what became of deliveries, in any order. Call it after the effect is committed, never before.
     fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>>;
 
-    /// Disconnects; what is unsettled is delivered again to another consumer.
+    /// Disconnects; what is unsettled is delivered again to another consumer. Safe to call twice; a receive under way or
+    /// after it fails as [`SourceErrorKind::Closed`].
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Answer, ErrorKind, Incoming, Sink, Source, StoreErrorKind, Verdict};
+use postrider_core::{Answer, ErrorKind, Incoming, Sink, Source, SourceErrorKind, Verdict};
 use postrider_memory::MemorySink;
 
 use crate::{batch, ids, message};
@@ -63,10 +63,7 @@ async fn several_consumers_keep_each_key_in_order() {
     let of_two = two.receive(10).await.unwrap();
     assert_eq!(received(&of_two), ["a-1", "a-2"]);
     one.settle(vec![(of_one[0].tag, Verdict::Done)]).await.unwrap();
-    assert_eq!(
-        one.receive(1).await.unwrap_err().kind,
-        StoreErrorKind::Unreachable
-    );
+    assert_eq!(one.receive(1).await.unwrap_err().kind, SourceErrorKind::Closed);
 }
 
 #[tokio::test]

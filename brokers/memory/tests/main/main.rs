@@ -1,6 +1,7 @@
 //! What users' tests rely on.
 
 mod conformance;
+mod conformance_source;
 mod consume;
 mod publish;
 

@@ -2,11 +2,11 @@
 
 mod addresses;
 mod conformance;
+mod conformance_source;
+mod consume;
 mod faults;
 mod form;
 mod network;
-mod rate;
 mod relayed;
-mod source;
 mod support;
 mod tls;
