@@ -5,6 +5,7 @@ mod failure;
 #[cfg(test)]
 mod pages;
 mod scenario;
+mod services;
 mod sim;
 mod test;
 mod tidy;
@@ -36,6 +37,12 @@ enum Task {
     ///
     /// The last line of the output is one JSON object; exit code 1 unless its `ok` is true.
     Scenario(scenario::Args),
+    /// Start, stop or look at a private PostgreSQL and RabbitMQ for working by hand.
+    #[command(subcommand)]
+    Services(services::Action),
+    /// Keep the servers that `services up` started.
+    #[command(hide = true)]
+    ServicesKeeper,
     /// Report files that are too long, lines that are too wide, missing module documentation and unfinished code.
     Tidy,
     /// Take orders in a database of a scenario.
@@ -60,6 +67,8 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Sim { arguments } => sim::pass_through(&arguments),
         Task::Scenario(args) => scenario::run(&args),
+        Task::Services(action) => services::run(action),
+        Task::ServicesKeeper => services::keep(),
         Task::Tidy => tidy::run(),
         Task::Producer(args) => scenario::produce(&args).map(|()| true),
         Task::Consumer(args) => scenario::consume(&args).map(|()| true),

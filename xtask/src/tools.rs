@@ -3,6 +3,7 @@
 //! Each entry says how to look for a tool and which Debian package has it. As root, with apt, what is missing is
 //! installed; otherwise it is named. Nothing is ever skipped because a tool is missing.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -84,13 +85,22 @@ const TOOLS: &[Tool] = &[
         programs: &["go"],
         package: "golang-go",
     },
+    Tool {
+        what: "PgBouncer",
+        why: "the relay is tested behind a pooler",
+        programs: &["pgbouncer", "/usr/sbin/pgbouncer"],
+        package: "pgbouncer",
+    },
 ];
 
-/// Debian starts a server of its own when the package is installed; this tells it not to.
+/// Debian makes a database and starts it when the package is installed; this tells it not to.
 const CLUSTER: (&str, &str) = (
     "/etc/postgresql-common/createcluster.conf",
     "create_main_cluster = false\n",
 );
+/// The packages of servers start them, on the ports that everybody knows; this answers their question whether they may.
+/// 101: not now.
+const POLICY: (&str, &str) = ("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n");
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<()> {
@@ -102,14 +112,7 @@ pub(crate) fn ensure() -> Result<()> {
     let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     if can_install() {
         println!("tools: installing {}", packages.join(", "));
-        if packages.contains(&"postgresql-15") && !Path::new(CLUSTER.0).exists() {
-            std::fs::create_dir_all("/etc/postgresql-common")?;
-            std::fs::write(CLUSTER.0, CLUSTER.1)?;
-        }
-        apt(&["update", "--quiet"])?;
-        let mut install = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
-        install.extend(&packages);
-        apt(&install)?;
+        install(&packages)?;
     }
     match missing.into_iter().find(|tool| !tool.is_there()) {
         None => Ok(()),
@@ -139,11 +142,33 @@ fn has_venv() -> bool {
 /// Whether a program is in one of the directories of PATH, or where its full name says.
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    // A full name replaces the directory that it is joined to.
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 fn can_install() -> bool {
     rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()
+}
+
+/// Installs packages without starting anything that is in them.
+fn install(packages: &[&str]) -> Result<()> {
+    if packages.contains(&"postgresql-15") && !Path::new(CLUSTER.0).exists() {
+        std::fs::create_dir_all("/etc/postgresql-common")?;
+        std::fs::write(CLUSTER.0, CLUSTER.1)?;
+    }
+    // A policy that somebody has set is theirs; ours is there for as long as this takes.
+    let ours = !Path::new(POLICY.0).exists();
+    if ours {
+        std::fs::write(POLICY.0, POLICY.1)?;
+        std::fs::set_permissions(POLICY.0, std::fs::Permissions::from_mode(0o755))?;
+    }
+    let mut arguments = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+    arguments.extend(packages);
+    let installed = apt(&["update", "--quiet"]).and_then(|()| apt(&arguments));
+    if ours {
+        std::fs::remove_file(POLICY.0)?;
+    }
+    installed
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
