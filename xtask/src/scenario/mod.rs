@@ -10,12 +10,17 @@ mod broker_outage;
 mod consumer;
 mod crash_points_sqlite;
 mod database_outage;
+mod dead_destination;
 mod demo;
 mod effects;
 mod embedded_three;
+mod four_queues;
 mod graceful_stop;
+mod idle_and_latency;
 mod kill_relays;
+mod level_one;
 mod lost_address;
+mod memory_million;
 mod outcome;
 mod pair;
 mod pair_steady;
@@ -144,6 +149,31 @@ const SCENARIOS: &[Scenario] = &[
         name: "graceful-stop",
         what: "relays are stopped under load: nothing is repeated, the successor publishes within a second",
         play: graceful_stop::play,
+    },
+    Scenario {
+        name: "dead-destination",
+        what: "one of two brokers is down: the other gets its own at full rate",
+        play: dead_destination::play,
+    },
+    Scenario {
+        name: "four-queues",
+        what: "events of four audiences reach exactly their queues",
+        play: four_queues::play,
+    },
+    Scenario {
+        name: "level-one",
+        what: "ids that were sent come again, with the same content and with other",
+        play: level_one::play,
+    },
+    Scenario {
+        name: "idle-and-latency",
+        what: "what a relay asks while nothing happens, and how fast it is when little does",
+        play: idle_and_latency::play,
+    },
+    Scenario {
+        name: "memory-million",
+        what: "a million queued rows are drained to RabbitMQ by a relay that stays small",
+        play: memory_million::play,
     },
 ];
 

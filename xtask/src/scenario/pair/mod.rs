@@ -38,12 +38,15 @@
 //! started for each. Both may be stopped, killed and frozen: scenarios are played one at a time.
 
 mod account;
+mod apart;
 mod arrivals;
 mod configuration;
 mod consumer;
 mod database;
 mod embedded;
 mod in_flight;
+mod messages;
+mod orders;
 mod producer;
 mod relay;
 mod topology;
@@ -58,11 +61,14 @@ use postrider_testkit::servers::Postgres;
 use postrider_testkit::servers::rabbitmq::RabbitMq;
 use tokio::runtime::Runtime;
 
+pub(in crate::scenario) use apart::{Apart, arrival};
 pub(in crate::scenario) use arrivals::Arrivals;
 pub(in crate::scenario) use configuration::{Exchanges, Setup};
 pub(crate) use consumer::{Args as ConsumerArgs, run as consume};
 pub(in crate::scenario) use database::Database;
 pub(crate) use embedded::{Args as EmbeddedArgs, run as embed};
+pub(in crate::scenario) use messages::Message;
+pub(in crate::scenario) use orders::Order;
 pub(in crate::scenario) use producer::Load;
 pub(crate) use producer::{Args as ProducerArgs, run as produce};
 pub(in crate::scenario) use relay::{Relay, Way};
