@@ -37,6 +37,7 @@ mod sqlite_million;
 mod sqlite_two_processes;
 mod stage;
 mod wait;
+mod zombie_relay;
 
 use std::path::PathBuf;
 
@@ -144,6 +145,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "lost-exchange",
         what: "one of four exchanges is deleted for a minute",
         play: lost_address::play_exchange,
+    },
+    Scenario {
+        name: "zombie-relay",
+        what: "a relay frozen past its lease wakes up and settles nothing",
+        play: zombie_relay::play,
     },
     Scenario {
         name: "graceful-stop",

@@ -80,6 +80,12 @@ impl Relay {
         })
     }
 
+    /// How often it has said something.
+    pub(in crate::scenario) fn said(&self, message: &str) -> Result<usize> {
+        let lines = self.lines()?;
+        Ok(lines.iter().filter(|line| line["message"] == message).count())
+    }
+
     /// Its log since it was started.
     fn lines(&self) -> Result<Vec<Value>> {
         let text = fs::read(&self.log)?;
