@@ -71,6 +71,19 @@ fn the_snippets_of_the_sql_contract_are_the_files_that_are_tested() {
 }
 
 #[test]
+fn the_monitoring_queries_of_the_page_are_those_that_are_tested() {
+    let page = read("docs/sql-contract.md");
+    for file in ["postgresql.sql", "sqlite.sql"] {
+        let path = format!("xtask/src/scenario/monitoring_sql/{file}");
+        let block = format!("```sql\n{}```", read(&path));
+        assert!(
+            page.contains(&block),
+            "docs/sql-contract.md must have {path}:\n{block}"
+        );
+    }
+}
+
+#[test]
 fn links_to_files_lead_somewhere() {
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();

@@ -21,6 +21,7 @@ mod kill_relays;
 mod level_one;
 mod lost_address;
 mod memory_million;
+mod monitoring_sql;
 mod outcome;
 mod pair;
 mod pair_steady;
@@ -180,6 +181,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "memory-million",
         what: "a million queued rows are drained to RabbitMQ by a relay that stays small",
         play: memory_million::play,
+    },
+    Scenario {
+        name: "monitoring-sql",
+        what: "the monitoring queries of the documentation give the right numbers",
+        play: monitoring_sql::play,
     },
 ];
 
