@@ -1,6 +1,7 @@
 mod config;
 mod dead;
 mod demo;
+mod faults;
 mod flow;
 mod help;
 mod http;

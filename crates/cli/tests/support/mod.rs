@@ -183,6 +183,11 @@ impl Running {
         Running(Some(command.spawn().unwrap()))
     }
 
+    /// The process itself.
+    pub fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
     /// Asks it to stop, as a supervisor does, and waits.
     pub fn stop(mut self) -> Ran {
         let child = self.0.take().unwrap();

@@ -1,5 +1,6 @@
 //! Putting a relay together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,4 +120,32 @@ async fn three_relays_share_the_work_and_all_return_after_one_cancel() {
     assert_eq!(relay.report().published, 5_000);
     assert_exact(&sink, &keys, 50);
     store.with_model(|model, _| assert!(model.owners().all(|(_, state)| state.owner.is_none())));
+}
+
+/// Fault C14. Most of them have nothing to do, and nothing is published twice because they are many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_relays_on_64_shards_get_in_nobodys_way() {
+    let (store, sink) = (MemoryStore::new(64), MemorySink::new());
+    let keys: Vec<String> = (0..100).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let relay = relay(&store, &sink);
+    let token = CancellationToken::new();
+    let running: Vec<_> = (0..100).map(|_| Running::with(&relay, token.clone())).collect();
+    // A fair share is one shard: more than sixty relays have work, and the others stand by.
+    until("many owners", || {
+        store.with_model(|model, _| {
+            let owners = model.owners().filter_map(|(_, state)| state.owner.clone());
+            owners.collect::<BTreeSet<_>>().len() > 60
+        })
+    })
+    .await;
+    commit(&store, &keys, 10);
+    sink.wait_for(1_000, PATIENCE).await.unwrap();
+    until("an empty outbox", || is_empty(&store)).await;
+    token.cancel();
+    for running in running {
+        running.ended().await;
+    }
+    assert_eq!(relay.report().published, 1_000);
+    assert_exact(&sink, &keys, 10);
 }

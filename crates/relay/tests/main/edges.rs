@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::{
     BoxFuture, ErrorKind, Heartbeat, Page, Read, Settle, Settled, Sink, Standing, Store, StoreError,
@@ -102,6 +102,32 @@ async fn heartbeats_that_fail_for_longer_than_the_lease_stop_publishing_until_th
     bench.memory.enqueue(event("a", 2)).unwrap();
     let beat = beats.calls();
     until("another heartbeat", || beats.calls() > beat).await;
+    assert_eq!(bench.sink.messages().len(), 1, "nobody publishes without a lease");
+    beats.clear();
+    bench.sink.wait_for(2, PATIENCE).await.unwrap();
+    until("an empty outbox", || is_empty(&bench.memory)).await;
+    running.stop().await;
+    assert_exact(&bench.sink, &["a"], 2);
+}
+
+/// Fault C4. A lease counts from the moment it was asked for: what an answer that comes too late grants is over already.
+#[tokio::test]
+async fn a_renewal_that_is_answered_after_its_lease_lets_nothing_pass() {
+    let bench = bench(8);
+    let running = Running::start(&bench.relay);
+    commit(&bench.memory, &["a"], 1);
+    bench.sink.wait_for(1, PATIENCE).await.unwrap();
+    let (beats, gate) = (bench.store.heartbeats(), Gate::new());
+    beats.next(Fault::HoldAnswer(gate.clone()));
+    gate.reached(1).await;
+    // The database has renewed the lease, and nobody has heard of it; nothing is renewed after that.
+    beats.from(1, Fault::Reject(StoreErrorKind::Unreachable));
+    let renewed = Instant::now();
+    until("the lease is over", || renewed.elapsed() > LEASE).await;
+    bench.memory.enqueue(event("a", 2)).unwrap();
+    let calls = beats.calls();
+    gate.open();
+    until("heartbeats after the late answer", || beats.calls() > calls + 1).await;
     assert_eq!(bench.sink.messages().len(), 1, "nobody publishes without a lease");
     beats.clear();
     bench.sink.wait_for(2, PATIENCE).await.unwrap();
