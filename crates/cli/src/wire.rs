@@ -84,7 +84,7 @@ pub async fn ready(name: &str, outbox: &Outbox) -> Result<Opened, Failure> {
         .status()
         .await
         .map_err(|error| Failure::store(name, &error))?;
-    match status.installed == status.wanted {
+    match status.is_usable() {
         true => Ok(opened),
         false => Err(Failure::schema(name, &status)),
     }

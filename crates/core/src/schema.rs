@@ -28,6 +28,19 @@ pub struct SchemaStatus {
     pub parked: u64,
 }
 
+impl SchemaStatus {
+    /// Whether this program can work on these tables: its own, or one version ahead, because programs are rolled out
+    /// behind their migrations.
+    pub fn is_usable(&self) -> bool {
+        knows(self.wanted, self.installed)
+    }
+}
+
+/// Whether a program that needs tables of one version can work on another.
+pub fn knows(wanted: u32, installed: u32) -> bool {
+    installed == wanted || installed == wanted + 1
+}
+
 /// The tables of an outbox.
 pub trait Schema: Send + Sync {
     /// Every step, for printing.

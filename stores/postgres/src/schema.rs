@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows};
 
 use crate::PgStore;
 use crate::config::PgOptions;
@@ -84,7 +84,7 @@ impl Schema for PgStore {
 /// their migrations.
 pub(crate) fn check(installed: Option<i32>) -> Result<()> {
     match u32::try_from(installed.unwrap_or(0)).unwrap_or(0) {
-        version if version == WANTED || version == WANTED + 1 => Ok(()),
+        version if knows(WANTED, version) => Ok(()),
         other => Err(wrong_version(other)),
     }
 }
@@ -169,7 +169,7 @@ async fn take_turns(work: &Work) -> Result<()> {
 async fn up(work: &Work) -> Result<Vec<u32>> {
     take_turns(work).await?;
     let installed = installed(work).await?;
-    if installed > WANTED {
+    if installed > WANTED && !knows(WANTED, installed) {
         return Err(wrong_version(installed));
     }
     let mut taken = Vec::new();

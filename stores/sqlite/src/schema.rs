@@ -1,6 +1,6 @@
 //! The tables: made, checked, printed and removed.
 
-use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use crate::error::{Error, Result};
@@ -75,7 +75,7 @@ pub(crate) fn check(connection: &Connection, tables: &Tables) -> Result<Standing
         .prepare_cached(&sql)?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match installed.unwrap_or(0) {
-        WANTED => Ok(Standing { outbox_id, now }),
+        version if knows(WANTED, version) => Ok(Standing { outbox_id, now }),
         other => Err(wrong_version(other)),
     }
 }
@@ -143,7 +143,7 @@ fn status(connection: &Connection, tables: &Tables) -> Result<SchemaStatus> {
 fn up(connection: &mut Connection, tables: &Tables) -> Result<Vec<u32>> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let installed = installed(&tx, tables)?;
-    if installed > WANTED {
+    if installed > WANTED && !knows(WANTED, installed) {
         return Err(wrong_version(installed));
     }
     let mut taken = Vec::new();

@@ -54,6 +54,21 @@ async fn down_is_refused_while_rows_would_be_lost() {
     );
 }
 
+/// Programs are rolled out behind their migrations, so one of them works on the tables of the next.
+#[tokio::test]
+async fn a_schema_one_version_ahead_is_worked_on() {
+    let db = Db::new().await;
+    let wanted = db.store.status().await.expect("a status").wanted;
+    db.sql(&format!(
+        "INSERT INTO outbox_migrations VALUES ({}, 'the next', 0)",
+        wanted + 1
+    ));
+    db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    db.store.read(everything()).await.expect("a read");
+    assert!(db.store.up().await.expect("nothing to do").is_empty());
+    assert!(db.store.status().await.expect("a status").is_usable());
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_every_call() {
     let db = Db::new().await;

@@ -152,7 +152,7 @@ async fn prepare(opened: &Opened, create: bool) -> Result<(), NotReady> {
         return Ok(());
     }
     let status = opened.schema.status().await.map_err(NotReady::Store)?;
-    match status.installed == status.wanted {
+    match status.is_usable() {
         true => Ok(()),
         false => Err(NotReady::Schema(Failure::schema(&opened.name, &status))),
     }

@@ -69,6 +69,13 @@ impl Engine {
         let mut events = Vec::with_capacity(confirmed.len());
         let mut seqs = Vec::with_capacity(confirmed.len());
         for (entry, receipt) in confirmed {
+            let delivery = self
+                .rows
+                .item(entry.item)
+                .and_then(|item| item.deliveries.get(entry.index));
+            if let Some(delivery) = delivery {
+                self.circuits[flight.destination.0].took(now, &delivery.address);
+            }
             let Some(item) = self.flying(entry, call) else {
                 continue;
             };
@@ -103,7 +110,9 @@ impl Engine {
         let class = failure.kind.policy().class;
         let class = match class {
             Class::Unavailable => self.unavailable(now, flight, entry, &failure, out),
-            Class::Misaddressed | Class::Rejected => self.refused(now, destination, &failure, class, out),
+            Class::Misaddressed | Class::Rejected => {
+                self.refused(now, destination, entry, &failure, class, out)
+            }
             Class::Invalid | Class::NotAttempted => class,
         };
         if self.flying(entry, call).is_none() {
@@ -151,12 +160,19 @@ impl Engine {
         &mut self,
         now: Time,
         destination: DestinationId,
+        entry: Entry,
         failure: &Failure,
         class: Class,
         out: &mut Vec<Command>,
     ) -> Class {
-        let circuit = &mut self.circuits[destination.0];
-        if circuit.refused() {
+        let delivery = self
+            .rows
+            .item(entry.item)
+            .and_then(|item| item.deliveries.get(entry.index));
+        let address = delivery
+            .filter(|_| class == Class::Misaddressed)
+            .map(|one| &one.address);
+        if self.circuits[destination.0].refused(now, address) {
             self.open_circuit(now, destination, failure, true, out);
             return Class::NotAttempted;
         }

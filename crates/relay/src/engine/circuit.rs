@@ -10,8 +10,10 @@ use super::suspects::Suspects;
 
 /// Refusals in a row, with no success between, after which the destination and not the events is at fault.
 const REFUSALS: u32 = 20;
-/// How many addresses are remembered for the rotation of probes.
+/// How many addresses are remembered, for the rotation of probes and as healthy.
 const ADDRESSES: usize = 256;
+/// For how long an address that took something counts as healthy, unless it refuses.
+const HEALTHY_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -31,6 +33,8 @@ pub(super) struct Circuit {
     refusals: u32,
     successes: u64,
     last_success: Option<Time>,
+    /// Addresses that have not refused since they last took something, and when that was.
+    healthy: BTreeMap<Address, Time>,
     pub(super) suspects: Suspects,
     probes: u64,
     probed: BTreeMap<Address, u64>,
@@ -53,6 +57,7 @@ impl Circuit {
             refusals: 0,
             successes: 0,
             last_success: None,
+            healthy: BTreeMap::new(),
             suspects: Suspects::default(),
             probes: 0,
             probed: BTreeMap::new(),
@@ -198,10 +203,32 @@ impl Circuit {
         was_open
     }
 
-    /// One more refusal; true when the circuit is to open instead of parking more.
-    pub(super) fn refused(&mut self) -> bool {
+    /// An address took something.
+    pub(super) fn took(&mut self, now: Time, address: &Address) {
+        match self.healthy.get_mut(address) {
+            Some(at) => *at = now,
+            None => {
+                if self.healthy.len() >= ADDRESSES {
+                    self.healthy.clear();
+                }
+                self.healthy.insert(address.clone(), now);
+            }
+        }
+    }
+
+    /// One more refusal; true when the circuit is to open instead of parking more. An address that does not exist says
+    /// nothing of the others: as long as any of them is healthy, its events are parked and the others flow.
+    pub(super) fn refused(&mut self, now: Time, misaddressed: Option<&Address>) -> bool {
         self.refusals = self.refusals.saturating_add(1);
-        self.refusals >= REFUSALS
+        let Some(address) = misaddressed else {
+            return self.refusals >= REFUSALS;
+        };
+        self.healthy.remove(address);
+        if self.refusals < REFUSALS {
+            return false;
+        }
+        self.healthy.retain(|_, at| now - *at < HEALTHY_FOR);
+        self.healthy.is_empty()
     }
 
     /// The call failed as a whole. Gives the delay until the next probe.

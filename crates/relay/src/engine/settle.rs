@@ -17,6 +17,9 @@ use super::{Call, Command, Engine, Plant, Time};
 const ENTRIES: usize = 2_048;
 /// Refusals of a whole settle before it is written in parts: by then it is no passing trouble.
 const PATIENCE: u32 = 3;
+/// Into how many parts a refused settle is divided. Finding one entry among many takes a refusal a step, and each may take
+/// as long as the database waits for a lock.
+const PARTS: usize = 8;
 /// How long an entry rests that the database refuses alone, so that the others are written meanwhile.
 const REST: Duration = Duration::from_secs(30);
 
@@ -73,8 +76,10 @@ impl Engine {
         let (mut queued, mut parked) = (Vec::new(), Vec::new());
         for id in self.rows.decided() {
             let Some(item) = self.rows.item(id) else { continue };
-            let rests = item.rests_until.is_some_and(|until| now < until);
-            if item.settling || rests || !self.may_settle(item, &chosen) {
+            let rested = item.rests_until.map(|until| now >= until);
+            // Who has rested goes alone: if it is refused again, nobody else is.
+            let waits = rested == Some(false) || (rested == Some(true) && !chosen.is_empty());
+            if item.settling || waits || !self.may_settle(item, &chosen) {
                 continue;
             }
             chosen.insert(id);
@@ -82,7 +87,7 @@ impl Engine {
                 Origin::Queued => queued.push(id),
                 Origin::Parked(_) => parked.push(id),
             }
-            if chosen.len() >= limit {
+            if chosen.len() >= limit || rested == Some(true) {
                 break;
             }
         }
@@ -182,10 +187,24 @@ impl Engine {
         true
     }
 
-    /// The database refuses one of these entries for what it is: the next settle has half of them, and an entry that is
-    /// refused alone rests. Whether the refused settle was written after all does not matter: each entry may be repeated.
+    /// Repeats a settle later, or, once the database has refused it several times for what it is, in parts. Whether it
+    /// was written after all does not matter: each entry may be repeated.
+    fn settle_failed(&mut self, now: Time, failed: UnderWay, error: &StoreError, out: &mut Vec<Command>) {
+        let random = self.random();
+        let delay = self.settling.again.failed(random);
+        self.note_store("settle", error, delay, out);
+        let refused = matches!(error.kind(), StoreErrorKind::Other | StoreErrorKind::Busy);
+        if refused && (self.settling.limit.is_some() || self.settling.again.failures() >= PATIENCE) {
+            return self.divide(now, &failed.items);
+        }
+        self.settling.retry_at = Some(now + delay);
+        self.settling.under_way = Some(UnderWay { call: None, ..failed });
+    }
+
+    /// One of these entries is refused, or its row is locked: the next settle has a few of them, and an entry that is
+    /// refused alone rests, so that the others are written.
     fn divide(&mut self, now: Time, items: &[ItemId]) {
-        self.settling.limit = Some((items.len() / 2).max(1));
+        self.settling.limit = Some((items.len() / PARTS).max(1));
         for id in items {
             if let Some(item) = self.rows.item_mut(*id) {
                 item.settling = false;
@@ -219,21 +238,7 @@ impl Engine {
         };
         let settled = match settled {
             Ok(settled) => settled,
-            Err(error) => {
-                let random = self.random();
-                let delay = self.settling.again.failed(random);
-                self.settling.retry_at = Some(now + delay);
-                self.note_store("settle", &error, delay, out);
-                if error.kind() == StoreErrorKind::Other && self.settling.again.failures() >= PATIENCE {
-                    self.divide(now, &under_way.items);
-                } else {
-                    self.settling.under_way = Some(UnderWay {
-                        call: None,
-                        ..under_way
-                    });
-                }
-                return;
-            }
+            Err(error) => return self.settle_failed(now, under_way, &error, out),
         };
         self.settling.again.succeeded();
         self.settling.limit = self

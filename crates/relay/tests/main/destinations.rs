@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Condition, DestinationName, ErrorKind, Router};
+use postrider_core::{Condition, DestinationName, ErrorKind, Event, Router, Template};
 use postrider_memory::MemorySink;
 use postrider_relay::engine::Note;
 use postrider_relay::{Relay, Settings};
@@ -169,4 +169,47 @@ async fn an_id_used_for_another_event_is_parked_for_a_person() {
     let rows = dead(&store);
     assert_eq!(rows[0].failure.as_ref().unwrap().kind, ErrorKind::IdReused);
     assert_exact(&sink, &["a", "b"], 1);
+}
+
+/// One queue of many lost its binding: its events wait, the others go on as if nothing had happened.
+#[tokio::test]
+async fn an_address_that_is_gone_does_not_close_the_others() {
+    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
+    sink.refuse_when(|message| {
+        let gone = message.address.get("queue") == Some("gone");
+        gone.then_some(ErrorKind::AddressNotFound)
+    });
+    let mut by_type = destination("one");
+    by_type.address = vec![("queue".to_owned(), Template::parse("{event_type}").unwrap())];
+    let mut tx = store.begin();
+    for n in 1..=10 {
+        for key in 0..40 {
+            let queue = if key % 2 == 0 { "gone" } else { "there" };
+            let event = Event::builder(queue)
+                .id(format!("{queue}-{key}-{n}"))
+                .aggregate("Test", format!("{key}"))
+                .json("{}");
+            tx.insert(event.build().unwrap()).unwrap();
+        }
+    }
+    tx.commit();
+    let relay = builder(&store)
+        .sink_named("one", Arc::new(sink.clone()))
+        .router(all_to(vec![by_type]))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("the healthy address has everything", || {
+        arrived(&sink, "there").len() == 200
+    })
+    .await;
+    // Enough rounds of retries that the refusals in a row are many.
+    let refused = |note: &Note| matches!(note, Note::WillRetry { .. });
+    until("the others were tried often", || heard.count(refused) > 100).await;
+    assert_eq!(heard.openings(), 0);
+    sink.refuse_when(|_| None);
+    until("everything has arrived", || is_empty(&store)).await;
+    running.stop().await;
+    assert_eq!(arrived(&sink, "gone").len(), 200);
 }
