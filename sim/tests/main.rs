@@ -12,6 +12,7 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
+/// Fault B5.
 #[test]
 fn no_promise_is_broken_and_every_kind_of_fault_happens() {
     let mut faults = Faults::default();

@@ -162,6 +162,7 @@ mod tests {
         assert_eq!(ErrorKind::parse("from the future"), ErrorKind::Unknown);
     }
 
+    /// Fault C10.
     #[test]
     fn a_failure_text_is_bounded_and_inert() {
         let failure = Failure::new(

@@ -214,6 +214,7 @@ mod tests {
         }
     }
 
+    /// Faults G1 and G2.
     #[test]
     fn what_common_parsers_refuse_is_refused() {
         for good in [
@@ -244,6 +245,7 @@ mod tests {
         assert!(check_bytes(b"\"\xff\"").is_err());
     }
 
+    /// Fault G5.
     #[test]
     fn nesting_costs_no_stack_and_has_a_limit() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));

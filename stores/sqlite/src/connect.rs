@@ -197,6 +197,7 @@ mod tests {
         store.writer().call("limiting", limit).await.unwrap();
     }
 
+    /// Fault A15.
     #[tokio::test]
     async fn a_full_disk_is_said_to_be_full_and_heals() {
         let folder = tempfile::tempdir().unwrap();
@@ -261,6 +262,7 @@ mod tests {
         })
     }
 
+    /// Fault C7.
     #[tokio::test]
     async fn a_call_that_panics_leaves_the_store_at_work() {
         let folder = tempfile::tempdir().unwrap();
@@ -276,6 +278,7 @@ mod tests {
         assert_eq!(store.up().await.unwrap(), [] as [u32; 0]);
     }
 
+    /// Fault A33.
     #[tokio::test]
     async fn readers_cannot_write_and_the_writer_is_durable() {
         let folder = tempfile::tempdir().unwrap();

@@ -122,6 +122,7 @@ fn complaint(prefix: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// Fault G15.
     #[test]
     fn a_prefix_is_a_plain_identifier() {
         let longest = "a".repeat(40);
@@ -143,6 +144,7 @@ mod tests {
         assert!(text.contains("character"), "{text}");
     }
 
+    /// Fault G15.
     #[test]
     fn a_template_names_quoted_tables() {
         let tables = Tables::new("shop").unwrap();

@@ -48,6 +48,7 @@ mod tests {
     use super::*;
     use crate::error::is_busy;
 
+    /// Fault A33.
     #[test]
     fn a_lock_that_is_held_too_long_is_given_up_in_time_and_one_that_is_released_is_met() {
         let folder = tempfile::tempdir().unwrap();

@@ -24,6 +24,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("priority", "3000000000", "priority"),
 ];
 
+/// Faults G1 and G3.
 #[tokio::test]
 async fn every_bad_row_is_returned_with_its_reason_and_can_be_parked() {
     let db = Db::new().await;

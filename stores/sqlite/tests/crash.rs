@@ -32,6 +32,7 @@ async fn child() {
     unreachable!("the process ends before the settle is answered");
 }
 
+/// Fault A2.
 #[tokio::test]
 async fn a_settle_that_did_not_commit_has_not_happened() {
     let db = Db::new().await;

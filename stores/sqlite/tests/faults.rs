@@ -73,6 +73,7 @@ async fn a_read_only_file_is_said_to_be_read_only() {
     assert!(error.to_string().contains("write access"), "{error}");
 }
 
+/// Fault A33.
 #[tokio::test]
 async fn a_locked_database_is_busy_and_readable() {
     let db = Db::with(SqliteOptions {
@@ -125,6 +126,7 @@ async fn two_processes_share_one_file_and_one_owns_it() {
     );
 }
 
+/// Fault A1.
 #[tokio::test]
 async fn a_transaction_that_rolls_back_leaves_nothing() {
     let db = Db::new().await;

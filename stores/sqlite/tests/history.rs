@@ -36,6 +36,7 @@ async fn an_id_is_known_for_as_long_as_the_window() {
     assert!(relay.queued().await[0].sent_before.is_empty(), "a day has passed");
 }
 
+/// Fault C17.
 #[tokio::test]
 async fn settles_and_heartbeats_remove_what_is_older_than_it_is_kept() {
     let db = Db::new().await;
@@ -59,6 +60,7 @@ async fn settles_and_heartbeats_remove_what_is_older_than_it_is_kept() {
     assert_eq!(db.store.stats().await.expect("stats").published, 4);
 }
 
+/// Fault C17.
 #[tokio::test]
 async fn a_purge_takes_the_oldest_first_and_stops_at_its_limit() {
     let db = Db::new().await;

@@ -30,6 +30,7 @@ fn effects(connection: &Connection) -> i64 {
         .expect("a count")
 }
 
+/// Fault B14.
 #[test]
 fn an_event_takes_effect_once_per_consumer() {
     let (_folder, mut connection) = database();
@@ -70,6 +71,7 @@ fn an_effect_that_fails_may_be_tried_again() {
     assert!(done.expect("once").is_some());
 }
 
+/// Fault B14.
 #[test]
 fn many_deliveries_at_once_have_one_effect() {
     let (folder, connection) = database();

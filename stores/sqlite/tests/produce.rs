@@ -55,6 +55,7 @@ async fn what_goes_in_comes_out() {
     );
 }
 
+/// Fault G10.
 #[tokio::test]
 async fn an_id_that_is_queued_is_a_duplicate_and_the_transaction_goes_on() {
     let db = Db::new().await;

@@ -8,6 +8,8 @@ use postrider_core::{
 };
 use postrider_sqlite::{SqliteOptions, SqliteStore};
 
+/// Fault A25.
+///
 /// `DELETE FROM sqlite_sequence` gives places out again; an event must not vanish because another is parked at its own.
 #[tokio::test]
 async fn a_row_whose_place_is_taken_stays_queued() {

@@ -54,7 +54,7 @@ async fn down_is_refused_while_rows_would_be_lost() {
     );
 }
 
-/// Programs are rolled out behind their migrations, so one of them works on the tables of the next.
+/// Fault C12. Programs are rolled out behind their migrations, so one of them works on the tables of the next.
 #[tokio::test]
 async fn a_schema_one_version_ahead_is_worked_on() {
     let db = Db::new().await;
@@ -69,6 +69,7 @@ async fn a_schema_one_version_ahead_is_worked_on() {
     assert!(db.store.status().await.expect("a status").is_usable());
 }
 
+/// Faults A23, C12 and G12.
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_every_call() {
     let db = Db::new().await;
@@ -90,6 +91,7 @@ async fn a_newer_schema_is_refused_by_every_call() {
     assert!(error.to_string().contains("postrider migrate up"), "{error}");
 }
 
+/// Fault A24.
 #[tokio::test]
 async fn several_processes_migrate_at_once() {
     let folder = tempfile::tempdir().expect("a folder");

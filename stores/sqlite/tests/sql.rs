@@ -60,6 +60,7 @@ async fn two_outboxes_never_derive_the_same_id() {
     assert_ne!(one.text(id), two.text(id));
 }
 
+/// Fault G6.
 #[tokio::test]
 async fn every_optional_column_takes_an_explicit_null() {
     let db = Db::new().await;

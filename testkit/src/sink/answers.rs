@@ -11,6 +11,7 @@ pub(super) async fn an_empty_batch_answers_nothing(bench: Bench) {
     assert_eq!(bench.broker.arrived().await, [], "and touches nothing");
 }
 
+/// Fault B23.
 pub(super) async fn every_message_is_answered_for(bench: Bench) {
     let sink = bench.open().await;
     for count in [1, 2, 7, 100] {
@@ -87,6 +88,7 @@ pub(super) async fn a_big_batch_arrives(bench: Bench) {
     bench.until_arrived(&batch).await;
 }
 
+/// Fault B4.
 pub(super) async fn a_missing_address_is_never_confirmed(bench: Bench) {
     let sink = bench.open().await;
     let missing = bench.broker.missing_address();

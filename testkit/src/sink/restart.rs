@@ -15,6 +15,7 @@ const BATCHES: usize = 30;
 /// How long a broker may take to come back.
 const RESTART: Duration = Duration::from_secs(45);
 
+/// Fault B12.
 pub(super) async fn what_was_confirmed_survives_a_restart(bench: Bench) {
     let sink = bench.open().await;
     if !sink.capabilities().durable {
@@ -50,10 +51,12 @@ pub(super) async fn a_stopped_broker_is_unavailable(bench: Bench) {
     bench.until_arrived(&during).await;
 }
 
+/// Fault B3.
 pub(super) async fn a_restart_at_one_third_loses_nothing(bench: Bench) {
     restart_at(&bench, BATCHES / 3).await;
 }
 
+/// Fault B3.
 pub(super) async fn a_restart_at_one_half_loses_nothing(bench: Bench) {
     restart_at(&bench, BATCHES / 2).await;
 }

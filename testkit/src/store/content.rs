@@ -8,6 +8,7 @@ use postrider_core::{Blocked, Event, Lane, OrderKey, Payload, Timestamp};
 use super::bench::Bench;
 use super::words::{event, event_in, event_with, ids};
 
+/// Fault G4.
 pub(super) async fn events_come_back_byte_exact(bench: Bench) {
     let events = awkward_events();
     let (_, rows) = bench.queued(&events).await;

@@ -24,6 +24,7 @@ pub(super) async fn another_handle_sees_the_same_outbox(bench: Bench) {
     assert_eq!(other.due_names().await, pairs(&[("a", "d")]));
 }
 
+/// Fault A18.
 pub(super) async fn a_dropped_call_leaves_the_store_usable(bench: Bench) {
     let (mut relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
     for polls in 0..12 {
@@ -46,6 +47,7 @@ pub(super) async fn a_dropped_call_leaves_the_store_usable(bench: Bench) {
     assert_eq!(ids(&relay.queued().await), ["b", "c"]);
 }
 
+/// Fault A18.
 pub(super) async fn a_dropped_settle_may_be_repeated(bench: Bench) {
     let events: Vec<_> = (0..12).map(|n| event(&format!("e{n:02}"), "k")).collect();
     let (relay, rows) = bench.queued(&events).await;
@@ -69,6 +71,7 @@ pub(super) async fn a_dropped_settle_may_be_repeated(bench: Bench) {
     assert_eq!(relay.due_names_of(read).await, wanted, "each row is parked once");
 }
 
+/// Fault A17.
 pub(super) async fn two_copies_of_a_settle_at_once_count_once(bench: Bench) {
     let events: Vec<_> = (0..20)
         .map(|n| event(&format!("e{n}"), &format!("k{n}")))
@@ -136,6 +139,7 @@ pub(super) async fn reads_and_settles_beside_writers_lose_nothing(bench: Bench) 
     assert!(relay.queued().await.is_empty());
 }
 
+/// Fault C2.
 pub(super) async fn a_taken_over_relay_settles_nothing(bench: Bench) {
     bench.commit(&[event("a", "k"), event("b", "l")]).await;
     let zombie = bench.relay_with_term("zombie", SHORT).await;

@@ -78,6 +78,7 @@ pub(super) async fn a_release_hands_over_cleanly(bench: Bench) {
     assert_eq!((taken.unclean, taken.maybe_sent, taken.suspect), (0, 0, None));
 }
 
+/// Fault C5.
 pub(super) async fn a_release_under_an_old_token_is_ignored(bench: Bench) {
     let mut relay = bench.relay("one").await;
     let lease = relay.leases[0].clone();
@@ -152,6 +153,7 @@ pub(super) async fn a_relay_that_stops_claims_nothing(bench: Bench) {
     assert_eq!(relay.fence(), fence);
 }
 
+/// Fault C18.
 pub(super) async fn a_restarted_relay_is_somebody_else(bench: Bench) {
     let before = bench.relay("host-1/boot-1").await;
     assert!(!before.leases.is_empty());

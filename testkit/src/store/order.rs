@@ -23,6 +23,7 @@ pub(super) async fn a_transaction_keeps_its_order(bench: Bench) {
     );
 }
 
+/// Fault A1.
 pub(super) async fn rolled_back_rows_are_never_seen(bench: Bench) {
     let mut tx = bench.begin().await;
     tx.insert(&event("never", "k")).await.expect("inserted");
@@ -63,6 +64,7 @@ pub(super) async fn the_horizon_covers_what_is_decided(bench: Bench) {
     .await;
 }
 
+/// Fault A6.
 pub(super) async fn the_horizon_stays_below_open_transactions(bench: Bench) {
     let relay = bench.relay("one").await;
     let mut slow = bench.begin().await;
@@ -84,6 +86,8 @@ pub(super) async fn the_horizon_stays_below_open_transactions(bench: Bench) {
     assert!(highest < slow.seq, "a horizon above an undecided row strands it");
 }
 
+/// Fault A4.
+///
 /// Sixteen keys, two writers a key that take turns, many transactions open at a time and committed out of order, read by
 /// a relay that moves its floors by the engine's rule. Nothing is stranded and no key is turned round.
 pub(super) async fn a_floor_by_the_rule_finds_late_commits(bench: Bench) {
@@ -141,6 +145,7 @@ pub(super) async fn places_are_never_used_again(bench: Bench) {
     assert_eq!(ids(&relay.queued().await), ["second"]);
 }
 
+/// Faults A3 and G10.
 pub(super) async fn an_id_is_queued_once(bench: Bench) {
     bench.commit(&[event("same", "k")]).await;
     let mut tx = bench.begin().await;

@@ -108,6 +108,7 @@ pub(super) async fn what_is_read_to_hides_no_row(bench: Bench) {
     }
 }
 
+/// Fault G7.
 pub(super) async fn bytes_are_bounded_but_one_row_always_comes(bench: Bench) {
     let kilobyte = format!("\"{}\"", "x".repeat(998));
     let events: Vec<_> = (0..10)

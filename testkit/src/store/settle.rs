@@ -92,6 +92,7 @@ pub(super) async fn a_repeated_settle_finds_everything_gone(bench: Bench) {
     );
 }
 
+/// Fault A25.
 pub(super) async fn a_row_that_is_gone_is_not_parked(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k")]).await;
     assert_eq!(relay.settle_one(sent(&rows[0], &["d"])).await, Settled::Done);
@@ -111,6 +112,7 @@ pub(super) async fn a_row_is_named_by_place_and_id(bench: Bench) {
     assert_eq!(ids(&relay.queued().await), ["a", "b"]);
 }
 
+/// Fault C2.
 pub(super) async fn an_old_token_writes_nothing(bench: Bench) {
     let (relay, rows) = bench.parked_and_queued().await;
     let due = relay.due().await;
@@ -203,6 +205,7 @@ pub(super) async fn a_batch_of_thousands_is_one_settle(bench: Bench) {
     assert_eq!(relay.settle(Vec::new(), entries).await, wanted);
 }
 
+/// Fault C10.
 pub(super) async fn any_text_survives_the_way_into_parked(bench: Bench) {
     let awkward = Event {
         key: Some("ke'y \"é😀\" \\".into()),

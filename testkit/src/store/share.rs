@@ -38,6 +38,7 @@ pub(super) async fn a_stopping_relay_leaves_everything_to_the_others(bench: Benc
     assert_eq!(second.leases.len(), usize::from(bench.capabilities.shards));
 }
 
+/// Fault C3.
 pub(super) async fn relays_that_claim_at_once_own_nothing_twice(bench: Bench) {
     let mut relays = Vec::new();
     for n in 0..6 {

@@ -28,6 +28,7 @@ pub(super) async fn a_renewed_lease_is_never_taken(bench: Bench) {
     }
 }
 
+/// Fault C3.
 pub(super) async fn an_expired_lease_is_taken_with_a_raised_token(bench: Bench) {
     let spoke = Instant::now();
     let owner = bench.relay_with_term("owner", SHORT).await;
@@ -41,6 +42,7 @@ pub(super) async fn an_expired_lease_is_taken_with_a_raised_token(bench: Bench) 
     }
 }
 
+/// Fault C9.
 pub(super) async fn owners_that_end_without_a_settle_are_counted(bench: Bench) {
     bench.relay_with_term("a", SHORT).await;
     let second = take_over_for(&bench, "b", SHORT).await;
@@ -93,6 +95,7 @@ pub(super) async fn a_release_resets_the_count_and_what_may_be_sent(bench: Bench
     }
 }
 
+/// Fault C9.
 pub(super) async fn a_suspect_is_handed_to_the_next_owner(bench: Bench) {
     let mut first = bench.relay_with_term("a", SHORT).await;
     let shard = first.leases[0].shard;

@@ -6,6 +6,7 @@ use postrider_core::Sink;
 
 use crate::support::{batch, child, ids, is_child, message, open, outcomes, publish_one};
 
+/// Fault C1.
 #[tokio::test]
 async fn a_crash_at_any_point_loses_nothing_confirmed_and_leaves_no_half_line() {
     for point in ["file.torn", "file.written"] {

@@ -176,6 +176,7 @@ fn place(url: &Secret) -> Result<Place, Problem> {
 mod tests {
     use super::*;
 
+    /// Fault G15.
     #[test]
     fn a_prefix_cannot_leave_its_identifier() {
         assert!(check_prefix("shop_outbox").is_ok());

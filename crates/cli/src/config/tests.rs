@@ -275,6 +275,7 @@ fn failing_never_comes_before_degraded() {
     assert!(health.failing_unpublished > 1_000_000 && health.failing_age > secs(86_400));
 }
 
+/// Fault G17.
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_nearest_name() {
     let error = read("[relay]\nbatch_size = 10\n  poll_intervall = \"1s\"\n", &[]).unwrap_err();
@@ -294,6 +295,7 @@ fn an_unknown_key_is_shown_with_its_line_and_the_nearest_name() {
     );
 }
 
+/// Fault G17.
 #[test]
 fn values_out_of_bounds_name_the_range() {
     for (extra, wanted) in [
@@ -404,6 +406,7 @@ fn values_out_of_bounds_name_the_range() {
     );
 }
 
+/// Fault G17.
 #[test]
 fn variables_replace_keys_and_are_named_in_errors() {
     let config = read(

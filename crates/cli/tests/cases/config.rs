@@ -4,6 +4,7 @@ use crate::support::{ORDERS_ONLY, Place};
 
 const CANARY: &str = "c4n4ry";
 
+/// Fault G17.
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_nearest_name() {
     let place = Place::empty();

@@ -139,6 +139,7 @@ fn tail_follows() {
     assert!(place.read("tailed").contains("followed"));
 }
 
+/// Fault C6.
 #[test]
 fn a_signal_stops_run_in_good_order() {
     let place = Place::ready(ORDERS_ONLY);
@@ -185,6 +186,7 @@ fn events_on_standard_output_are_alone_there() {
     assert_eq!(ran.json()["event_id"], "order-1");
 }
 
+/// Fault C17.
 #[test]
 fn old_history_is_removed_by_run() {
     let place = Place::ready(&ORDERS_ONLY.replace(

@@ -2,6 +2,7 @@
 
 use crate::support::{ORDERS_ONLY, Place};
 
+/// Fault A23.
 #[test]
 fn a_missing_table_names_the_command_that_makes_it() {
     let place = Place::empty();
@@ -88,6 +89,7 @@ fn one_bad_line_sends_nothing() {
     assert_eq!(place.run(&["status", "--json"]).expect(0).json()["queued"], 0);
 }
 
+/// Fault A3.
 #[test]
 fn an_id_used_twice_is_refused_while_queued_and_recognised_when_sent() {
     let place = Place::ready(ORDERS_ONLY);
@@ -111,6 +113,7 @@ fn an_id_used_twice_is_refused_while_queued_and_recognised_when_sent() {
     assert_eq!(place.read("events.jsonl").lines().count(), 1);
 }
 
+/// Fault G13.
 #[test]
 fn an_event_that_no_route_matches_is_dead_and_says_what_to_do() {
     let place = Place::busy();

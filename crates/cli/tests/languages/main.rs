@@ -18,6 +18,7 @@ use std::process::Command;
 
 use stage::Stage;
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psycopg() {
     let stage = Stage::new().await;
@@ -28,21 +29,25 @@ async fn psycopg() {
     stage.expect(&cases).await;
 }
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_postgres() {
     with(programs::node).await;
 }
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jdbc() {
     with(programs::java).await;
 }
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pgx() {
     with(programs::go).await;
 }
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql() {
     let stage = Stage::new().await;

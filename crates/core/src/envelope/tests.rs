@@ -48,6 +48,7 @@ fn flat_text(event: &Event) -> String {
     String::from_utf8(encoded(Envelope::Flat, event).body.to_vec()).unwrap()
 }
 
+/// Fault G13.
 #[test]
 fn flat_is_exactly_this() {
     let mut event = event();
@@ -164,6 +165,7 @@ fn json_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    /// Fault G4.
     #[test]
     fn a_json_payload_passes_byte_for_byte(
         payload in json_text(),
@@ -196,6 +198,7 @@ proptest! {
         prop_assert_eq!(flat.content_type, None);
     }
 
+    /// Fault G12.
     #[test]
     fn any_other_payload_passes_too(bytes in any::<Vec<u8>>(), text in any::<String>()) {
         let mut event = event();

@@ -11,6 +11,7 @@ fn error(builder: EventBuilder) -> String {
     builder.build().expect_err("must be refused").to_string()
 }
 
+/// Fault G6.
 #[test]
 fn the_edges_of_every_limit_are_allowed() {
     let long = "é".repeat(255);
@@ -38,6 +39,7 @@ fn the_edges_of_every_limit_are_allowed() {
     assert_eq!(event.validate(), Ok(()));
 }
 
+/// Faults G7 and G8.
 #[test]
 fn each_breach_names_the_field_and_the_limit() {
     let long = "é".repeat(256);
@@ -78,6 +80,7 @@ fn each_breach_names_the_field_and_the_limit() {
     assert!(error(builder().content_type("a".repeat(256))).ends_with("at most 255 are allowed"));
 }
 
+/// Fault G8.
 #[test]
 fn headers_cannot_be_smuggled() {
     let crlf = error(builder().header("a", "b\r\nx: y"));
@@ -109,6 +112,7 @@ fn headers_cannot_be_smuggled() {
     assert_eq!(error(many), "headers: has 65 entries; at most 64 are allowed");
 }
 
+/// Fault G6.
 #[test]
 fn payloads_are_what_they_say() {
     assert!(

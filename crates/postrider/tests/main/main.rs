@@ -115,6 +115,7 @@ async fn a_path_that_leads_out_parks_its_event_and_no_other() {
     assert!(refused.is_some_and(|group| group.count == 1), "{groups:?}");
 }
 
+/// Fault B2.
 #[tokio::test]
 async fn a_lost_answer_is_published_twice_and_never_lost() {
     let directory = tempfile::tempdir().unwrap();

@@ -33,6 +33,7 @@ async fn flowing(store: &MemoryStore, mut holds: impl FnMut() -> bool) -> u64 {
     n
 }
 
+/// Fault B1.
 #[tokio::test]
 async fn an_outage_charges_nothing_and_ends_by_itself() {
     let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
@@ -56,6 +57,7 @@ async fn an_outage_charges_nothing_and_ends_by_itself() {
     assert_exact(&sink, &["a", "b", "c"], 20);
 }
 
+/// Fault B1.
 #[tokio::test]
 async fn publishing_resumes_within_five_seconds_with_the_default_settings() {
     let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
@@ -175,6 +177,7 @@ async fn skip_lets_the_key_of_a_dead_event_pass() {
     assert_eq!(parked(&store).len(), 1);
 }
 
+/// Fault B9.
 #[tokio::test]
 async fn what_can_never_be_sent_is_dead_at_once_with_its_reason() {
     let (store, sink) = (MemoryStore::new(8), MemorySink::new());
@@ -353,11 +356,13 @@ async fn an_event_that_always_times_out_is_found_while_others_flow() {
     found_guilty(Harm::Silence).await;
 }
 
+/// Fault B10.
 #[tokio::test]
 async fn an_event_that_always_breaks_the_connection_is_found_while_others_flow() {
     found_guilty(Harm::Loss).await;
 }
 
+/// Fault C7.
 #[tokio::test]
 async fn an_event_that_makes_the_sink_panic_is_found_while_others_flow() {
     found_guilty(Harm::Panic).await;
@@ -381,6 +386,7 @@ async fn an_event_alone_with_an_outage_is_not_found_guilty() {
     running.stop().await;
 }
 
+/// Fault B2.
 #[tokio::test]
 async fn a_confirm_that_was_lost_sends_the_event_again_marked() {
     let (store, sink) = (MemoryStore::new(8), MemorySink::new());

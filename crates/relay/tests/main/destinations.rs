@@ -63,6 +63,7 @@ async fn a_route_may_drop_on_purpose() {
     assert!(is_empty(&store));
 }
 
+/// Fault B26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_dead_destination_of_two_holds_up_nothing_and_is_drained_in_order_after_its_return() {
     let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
@@ -91,6 +92,7 @@ async fn one_dead_destination_of_two_holds_up_nothing_and_is_drained_in_order_af
     assert_exact(&right, &keys, 50);
 }
 
+/// Fault B26.
 #[tokio::test]
 async fn a_refusal_at_one_destination_holds_the_key_there_only() {
     let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());

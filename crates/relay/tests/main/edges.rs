@@ -76,6 +76,7 @@ async fn a_settle_whose_answer_is_lost_doubles_nothing() {
     assert!(bench.heard.count(failed("settle")) >= 2);
 }
 
+/// Fault A17.
 #[tokio::test]
 async fn a_settle_that_is_refused_is_written_later() {
     let bench = bench(8);
@@ -89,6 +90,7 @@ async fn a_settle_that_is_refused_is_written_later() {
     assert_eq!(bench.heard.count(failed("settle")), 3);
 }
 
+/// Fault C4.
 #[tokio::test]
 async fn heartbeats_that_fail_for_longer_than_the_lease_stop_publishing_until_they_heal() {
     let bench = bench(8);
@@ -136,6 +138,7 @@ async fn a_renewal_that_is_answered_after_its_lease_lets_nothing_pass() {
     assert_exact(&bench.sink, &["a"], 2);
 }
 
+/// Fault C3.
 #[tokio::test]
 async fn a_relay_cut_off_from_the_database_is_relieved_by_another_and_comes_back() {
     let bench = bench(8);
@@ -278,16 +281,19 @@ enum Misbehaviour {
     TooMany,
 }
 
+/// Fault C7.
 #[tokio::test]
 async fn a_sink_that_panics_is_asked_again() {
     survives(|| Misbehaviour::Panic).await;
 }
 
+/// Fault B20.
 #[tokio::test]
 async fn a_sink_that_never_answers_is_asked_again() {
     survives(|| Misbehaviour::Silence).await;
 }
 
+/// Fault B23.
 #[tokio::test]
 async fn a_sink_that_answers_too_little_is_asked_again_for_the_rest() {
     survives(|| Misbehaviour::TooFew).await;
@@ -298,6 +304,7 @@ async fn a_sink_that_answers_too_much_is_not_believed_beyond_its_batch() {
     survives(|| Misbehaviour::TooMany).await;
 }
 
+/// Fault C1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_the_run_in_the_middle_loses_nothing_and_marks_what_is_repeated() {
     let bench = bench(8);
@@ -346,6 +353,7 @@ async fn a_dropped_run_publishes_nothing_more() {
     assert_clean(&bench.sink, &["a"], 5);
 }
 
+/// Fault A6.
 #[tokio::test]
 async fn a_transaction_that_stays_open_holds_its_own_place_only() {
     let bench = bench(1);

@@ -133,10 +133,12 @@ async fn bell(panics: bool) {
     println!("polls in 3 s: {}", running.polls() - before);
     r.unwrap();
 }
+/// Fault A20.
 #[tokio::test]
 async fn a_doorbell_that_hangs_does_not_stop_the_polling() {
     bell(false).await;
 }
+/// Faults A20 and C7.
 #[tokio::test]
 async fn a_doorbell_that_panics_does_not_stop_the_polling() {
     bell(true).await;
@@ -220,6 +222,7 @@ async fn each_run_reports_its_own_work() {
     assert_eq!(a.published + b.published, 40);
 }
 
+/// Fault C7.
 #[tokio::test]
 async fn an_observer_that_panics_ends_nothing() {
     struct Bad;

@@ -41,6 +41,7 @@ async fn order_is_kept_per_key_while_many_write_and_two_relays_share() {
     assert_exact(&sink, &keys, 250);
 }
 
+/// Fault G11.
 #[tokio::test]
 async fn a_hot_key_stays_in_order_and_leaves_room_for_others() {
     let (store, sink) = (MemoryStore::new(64), MemorySink::new());
@@ -55,6 +56,7 @@ async fn a_hot_key_stays_in_order_and_leaves_room_for_others() {
     assert!(cold < 500, "the last to be committed was number {cold} to arrive");
 }
 
+/// Fault B29.
 #[tokio::test]
 async fn a_sink_that_may_reorder_gets_one_event_of_a_key_at_a_time() {
     let (store, sink) = (MemoryStore::new(4), MemorySink::new());
@@ -189,6 +191,7 @@ async fn no_more_leave_in_a_second_than_the_destination_allows() {
     assert_exact(&sink, &["a", "b"], 40);
 }
 
+/// Fault C15.
 #[tokio::test]
 async fn limits_and_pauses_change_while_the_relay_runs() {
     let (store, sink) = (MemoryStore::new(4), MemorySink::new());

@@ -112,6 +112,7 @@ async fn nothing_is_repeated_by_graceful_stops_under_load() {
     assert_exact(&sink, &keys, 400);
 }
 
+/// Fault C6.
 #[tokio::test]
 async fn a_stop_waits_for_what_is_under_way_and_begins_nothing_new() {
     let (store, sink) = (MemoryStore::new(1), MemorySink::new());
@@ -144,6 +145,7 @@ async fn a_stop_waits_for_what_is_under_way_and_begins_nothing_new() {
     assert_exact(&sink, &["a"], 10);
 }
 
+/// Fault C6.
 #[tokio::test]
 async fn a_stop_gives_up_on_a_sink_that_does_not_answer() {
     let (store, sink) = (MemoryStore::new(1), MemorySink::new());
@@ -292,6 +294,7 @@ async fn a_doorbell_wakes_a_relay_that_polls_once_in_ten_minutes() {
     running.stop().await;
 }
 
+/// Fault A20.
 #[tokio::test]
 async fn a_store_without_a_doorbell_is_polled() {
     let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
