@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{Channel, PublisherConfirm};
+use tokio_util::sync::CancellationToken;
 
 use crate::connect::Live;
 use crate::encode::Prepared;
@@ -26,10 +27,16 @@ pub(crate) async fn open(live: &Live) -> lapin::Result<Channel> {
 /// Publishes all messages in order and waits for what the broker says about each.
 ///
 /// Nothing else may use the channel until this has returned: a returned message is found at any confirm of the batch.
-pub(crate) async fn send(channel: &Channel, messages: Vec<Prepared>) -> Vec<Outcome> {
+/// That is why a batch that is over early stops only between strides, has no outcomes for what was not handed over, and
+/// still waits for all that was.
+pub(crate) async fn send(
+    channel: &Channel,
+    messages: Vec<Prepared>,
+    over: &CancellationToken,
+) -> Vec<Outcome> {
     let mut handed = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter();
-    loop {
+    while !over.is_cancelled() {
         let stride: Vec<_> = messages
             .by_ref()
             .take(STRIDE)

@@ -30,7 +30,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod barred;
 mod batch;
+mod call;
 mod config;
 mod connect;
 mod decode;

@@ -22,10 +22,13 @@ pub(crate) struct Verdict {
     pub(crate) healthy: bool,
     /// The limit that the broker named, if a message was above it.
     pub(crate) limit: Option<usize>,
+    /// The exchange that the broker closed the channel for, and why.
+    pub(crate) barred: Option<(String, Failure)>,
 }
 
-/// Answers for a batch of which every confirm was waited for.
-pub(crate) fn judge(batch: &[&Message], outcomes: Vec<Outcome>) -> Verdict {
+/// Answers for a batch of which every confirm was waited for. Messages at its end that were never handed over have no
+/// outcome, and get no answer.
+pub(crate) fn judge<'a>(batch: &[&'a Message], outcomes: Vec<Outcome>) -> Verdict {
     let mut returned = HashSet::new();
     let mut cause = None;
     let mut fates = Vec::with_capacity(batch.len());
@@ -75,7 +78,14 @@ pub(crate) fn judge(batch: &[&Message], outcomes: Vec<Outcome>) -> Verdict {
             Fate::Unknown => blame.answer(message),
         }
     };
+    let unknown = |(message, fate): (&&'a Message, &Fate)| (*fate == Fate::Unknown).then_some(*message);
+    let barred = batch
+        .iter()
+        .zip(&fates)
+        .filter_map(unknown)
+        .find_map(|message| blame.barred(message));
     Verdict {
+        barred,
         answers: batch.iter().zip(&fates).map(answer).collect(),
         healthy: cause.is_none(),
         limit,
@@ -121,32 +131,47 @@ impl<'a> Blame<'a> {
         let Some(cause) = self.cause else {
             return lost("the client gave no answer");
         };
-        let (kind, text, maybe_sent) = match cause {
-            Cause::NoExchange(name) if self.concerns(name.as_deref(), message) => {
-                let text = format!("there is no exchange {:?}", exchange(message));
-                (ErrorKind::AddressNotFound, text, !self.alone)
-            }
-            Cause::Refused(name) if self.concerns(name.as_deref(), message) => {
-                let text = format!("the user may not publish to the exchange {:?}", exchange(message));
-                (ErrorKind::AddressRefused, text, !self.alone)
-            }
+        if let Some((_, failure)) = self.barred(message) {
+            // The exchange may have been deleted while the batch was under way.
+            return Answer::Failed(if self.alone { failure } else { failure.maybe_sent() });
+        }
+        let (kind, text) = match cause {
             Cause::TooLarge(limit) if self.alone || limit.is_some_and(|limit| message.body.len() > limit) => {
                 let limit = limit.map_or_else(|| "less".to_owned(), |limit| limit.to_string());
                 let text = format!(
                     "the body has {} bytes, the broker takes {limit}",
                     message.body.len()
                 );
-                (ErrorKind::TooLarge, text, false)
+                (ErrorKind::TooLarge, text)
             }
-            Cause::Content(text) if self.alone => (ErrorKind::Rejected, text.clone(), false),
+            Cause::Content(text) if self.alone => (ErrorKind::Rejected, text.clone()),
             Cause::Lost(text) | Cause::Content(text) => return lost(text),
             Cause::NoExchange(_) | Cause::Refused(_) | Cause::TooLarge(_) => {
                 return lost("another message made the broker close the channel");
             }
         };
-        let failure = Failure::new(kind, text);
-        // The exchange may have been deleted while the batch was under way.
-        Answer::Failed(if maybe_sent { failure.maybe_sent() } else { failure })
+        Answer::failed(kind, text)
+    }
+
+    /// The exchange of a message, if that is what the broker closed the channel for, and why.
+    fn barred(&self, message: &Message) -> Option<(String, Failure)> {
+        let (name, kind, what) = match self.cause? {
+            Cause::NoExchange(name) => (name, ErrorKind::AddressNotFound, "there is no exchange"),
+            Cause::Refused(name) => (
+                name,
+                ErrorKind::AddressRefused,
+                "the user may not publish to the exchange",
+            ),
+            Cause::TooLarge(_) | Cause::Content(_) | Cause::Lost(_) => return None,
+        };
+        let exchange = exchange(message);
+        let barred = || {
+            (
+                exchange.to_owned(),
+                Failure::new(kind, format!("{what} {exchange:?}")),
+            )
+        };
+        self.concerns(name.as_deref(), message).then(barred)
     }
 
     /// Whether what the broker said of an exchange is about the one that this message goes to.
@@ -155,7 +180,8 @@ impl<'a> Blame<'a> {
     }
 }
 
-fn exchange(message: &Message) -> &str {
+/// The exchange of a message; empty is the default one.
+pub(crate) fn exchange(message: &Message) -> &str {
     message.address.get("exchange").unwrap_or_default()
 }
 

@@ -8,17 +8,22 @@ use std::time::Duration;
 use lapin::Channel;
 use postrider_core::{AddressField, Answer, BoxFuture, Capabilities, ErrorKind, Failure, Message, Sink};
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use crate::barred::{Barred, Pass};
 use crate::batch;
+use crate::call::Call;
 use crate::connect::{Dialer, Live};
 use crate::encode::{Bounds, Prepared, prepare};
 use crate::error::{self, RabbitError};
-use crate::returns::{Verdict, judge, lost};
+use crate::returns::{exchange, judge, lost};
 use crate::supervise::Link;
 use crate::{RabbitOptions, Topology};
 
 /// How long a close waits for batches under way and for the broker's goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
+/// Barred exchanges that one call may try again. Each try keeps the other messages of the call waiting.
+const TRIES: usize = 4;
 
 /// Messages to RabbitMQ: persistent, confirmed, and never lost for want of a queue. Clones share the connection.
 ///
@@ -42,6 +47,7 @@ struct Inner {
     permits: Semaphore,
     /// Channels without a batch, with the connection that each belongs to.
     idle: Mutex<Vec<(Arc<Live>, Channel)>>,
+    barred: Barred,
 }
 
 impl RabbitSink {
@@ -70,6 +76,7 @@ impl RabbitSink {
             confirm_timeout: options.confirm_timeout,
             permits: Semaphore::new(options.channels.max(1)),
             idle: Mutex::default(),
+            barred: Barred::default(),
         };
         Ok(RabbitSink {
             inner: Arc::new(inner),
@@ -96,9 +103,12 @@ impl Sink for RabbitSink {
             }
             let count = batch.len();
             let (answer, answered) = oneshot::channel();
+            let over = CancellationToken::new();
+            let call = Call::new(count, answer, over.clone());
+            let _over = over.drop_guard();
             // On a task of its own: a call that is dropped in the middle must not leave a channel whose returned
             // messages would be taken for those of the next batch.
-            tokio::spawn(run(Arc::clone(&self.inner), batch, answer));
+            tokio::spawn(run(Arc::clone(&self.inner), batch, call));
             let abandoned = |_| vec![lost("the batch was abandoned"); count];
             answered.await.unwrap_or_else(abandoned)
         })
@@ -126,11 +136,16 @@ impl fmt::Debug for RabbitSink {
     }
 }
 
-type Asked = oneshot::Sender<Vec<Answer>>;
+/// A message that can be published.
+struct Ready<'a> {
+    /// Where it stands in its call.
+    place: usize,
+    message: &'a Message,
+    prepared: Prepared,
+}
 
 /// Works on one publish call, to its end.
-async fn run(inner: Arc<Inner>, batch: Arc<[Message]>, asked: Asked) {
-    let all = |failure: Failure| vec![Answer::Failed(failure); batch.len()];
+async fn run(inner: Arc<Inner>, batch: Arc<[Message]>, mut call: Call) {
     let began = async {
         let live = inner.link.live().await?;
         if live.is_blocked() {
@@ -142,56 +157,14 @@ async fn run(inner: Arc<Inner>, batch: Arc<[Message]>, asked: Asked) {
     };
     let (live, _permit) = match began.await {
         Ok(ready) => ready,
-        Err(failure) => return drop(asked.send(all(failure))),
+        Err(failure) => return call.end_with(failure),
     };
-    // Nobody waits for the answer any more: the batch was abandoned before it left.
-    if asked.is_closed() {
-        return;
+    let ready = inner.prepare(&live, &batch, &mut call);
+    let ready = inner.try_barred(&live, &mut call, ready).await;
+    if !ready.is_empty() {
+        inner.send(&live, &mut call, ready).await;
     }
-    let bounds = Bounds {
-        message: inner.max_message_bytes,
-        frame: live.frame_max(),
-    };
-    let body_limit = inner.max_body_bytes.load(Ordering::Relaxed);
-    let mut messages = Vec::with_capacity(batch.len());
-    let mut prepared = Vec::with_capacity(batch.len());
-    let mut answers: Vec<Option<Answer>> = Vec::with_capacity(batch.len());
-    for message in batch.iter() {
-        match prepare(message, bounds).and_then(|ready| within(ready, body_limit)) {
-            Ok(ready) => {
-                messages.push(message);
-                prepared.push(ready);
-                answers.push(None);
-            }
-            Err(failure) => answers.push(Some(Answer::Failed(failure))),
-        }
-    }
-    let asked = Asking { asked, answers };
-    if messages.is_empty() {
-        return asked.answer(Vec::new());
-    }
-    match inner.channel(&live).await {
-        Ok(channel) => inner.send(&live, channel, &messages, prepared, asked).await,
-        Err(failure) => asked.answer(vec![Answer::Failed(failure); messages.len()]),
-    }
-}
-
-/// Who waits for an answer, with what is known already.
-struct Asking {
-    asked: Asked,
-    answers: Vec<Option<Answer>>,
-}
-
-impl Asking {
-    /// Answers, with these for the messages that were handed over. Nobody may be waiting any more, which is fine.
-    fn answer(self, sent: Vec<Answer>) {
-        let mut sent = sent.into_iter();
-        let fill = |known: Option<Answer>| {
-            let next = known.or_else(|| sent.next());
-            next.unwrap_or_else(|| lost("the client gave no answer"))
-        };
-        let _ = self.asked.send(self.answers.into_iter().map(fill).collect());
-    }
+    call.answer();
 }
 
 impl Inner {
@@ -219,46 +192,99 @@ impl Inner {
         }
     }
 
-    async fn send(
+    /// What of a batch can be published; the rest is settled.
+    fn prepare<'a>(&self, live: &Live, batch: &'a [Message], call: &mut Call) -> Vec<Ready<'a>> {
+        let bounds = Bounds {
+            message: self.max_message_bytes,
+            frame: live.frame_max(),
+        };
+        let body_limit = self.max_body_bytes.load(Ordering::Relaxed);
+        let mut ready = Vec::with_capacity(batch.len());
+        for (place, message) in batch.iter().enumerate() {
+            match prepare(message, bounds).and_then(|prepared| within(prepared, body_limit)) {
+                Ok(prepared) => ready.push(Ready {
+                    place,
+                    message,
+                    prepared,
+                }),
+                Err(failure) => call.settle(place, Answer::Failed(failure)),
+            }
+        }
+        ready
+    }
+
+    /// Keeps messages away from the others that would cost them their channel. Gives those that may go together.
+    async fn try_barred<'a>(
         &self,
         live: &Arc<Live>,
-        channel: Channel,
-        messages: &[&Message],
-        prepared: Vec<Prepared>,
-        asked: Asking,
-    ) {
-        let mut sending = std::pin::pin!(batch::send(&channel, prepared));
-        let all = |failure: Failure| vec![Answer::Failed(failure.maybe_sent()); messages.len()];
-        match tokio::time::timeout(self.confirm_timeout, &mut sending).await {
-            Ok(outcomes) => {
-                let Verdict {
-                    answers,
-                    healthy,
-                    limit,
-                } = judge(messages, outcomes);
-                if let Some(limit) = limit {
-                    self.max_body_bytes.fetch_min(limit, Ordering::Relaxed);
+        call: &mut Call,
+        ready: Vec<Ready<'a>>,
+    ) -> Vec<Ready<'a>> {
+        let mut together = Vec::with_capacity(ready.len());
+        let mut tries = 0;
+        for ready in ready {
+            let exchange = exchange(ready.message);
+            match self.barred.pass(exchange, tries < TRIES) {
+                Pass::Free => together.push(ready),
+                Pass::Held(failure) => call.settle(ready.place, Answer::Failed(failure)),
+                Pass::Try => {
+                    tries += 1;
+                    if self.send(live, call, vec![ready]).await {
+                        self.barred.forget(exchange);
+                    }
                 }
-                if healthy {
-                    self.idle().push((Arc::clone(live), channel.clone()));
-                }
-                asked.answer(answers);
             }
+        }
+        together
+    }
+
+    /// Publishes messages of a call on a channel that nothing else uses. True if all were handed over and the channel
+    /// outlived them.
+    async fn send(&self, live: &Arc<Live>, call: &mut Call, ready: Vec<Ready<'_>>) -> bool {
+        // Nobody waits for the answer any more: what has not left is abandoned.
+        if call.is_over() {
+            return false;
+        }
+        let places: Vec<usize> = ready.iter().map(|ready| ready.place).collect();
+        let messages: Vec<&Message> = ready.iter().map(|ready| ready.message).collect();
+        let prepared = ready.into_iter().map(|ready| ready.prepared).collect();
+        let channel = match self.channel(live).await {
+            Ok(channel) => channel,
+            Err(failure) => {
+                call.fail(&places, &failure);
+                return false;
+            }
+        };
+        let over = call.over().clone();
+        let mut sending = std::pin::pin!(batch::send(&channel, prepared, &over));
+        let verdict = match tokio::time::timeout(self.confirm_timeout, &mut sending).await {
+            Ok(outcomes) => judge(&messages, outcomes),
             Err(_) if live.is_blocked() => {
-                asked.answer(all(blocked()));
+                call.end_with(blocked().maybe_sent());
                 // What the broker has not read yet goes when it reads again. The batch is seen through, so that its
                 // returns are not found by another.
-                let outcomes = sending.await;
-                if judge(messages, outcomes).healthy {
-                    self.idle().push((Arc::clone(live), channel.clone()));
-                }
+                judge(&messages, sending.await)
             }
             Err(_) => {
                 self.link.give_up(live);
                 let text = format!("no confirm within {:?}", self.confirm_timeout);
-                asked.answer(all(Failure::new(ErrorKind::TimedOut, text)));
+                call.fail(&places, &Failure::new(ErrorKind::TimedOut, text).maybe_sent());
+                return false;
             }
+        };
+        if let Some(limit) = verdict.limit {
+            self.max_body_bytes.fetch_min(limit, Ordering::Relaxed);
         }
+        if let Some((exchange, failure)) = verdict.barred {
+            self.barred.bar(exchange, failure);
+        }
+        for (place, answer) in places.into_iter().zip(verdict.answers) {
+            call.settle(place, answer);
+        }
+        if verdict.healthy {
+            self.idle().push((Arc::clone(live), channel.clone()));
+        }
+        verdict.healthy && !call.is_over()
     }
 }
 

@@ -12,7 +12,7 @@ use postrider_testkit::servers::rabbitmq;
 use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to, until};
 
 /// A topic exchange with one queue.
-fn bound(exchange: &str, queue: &str) -> Topology {
+pub(crate) fn bound(exchange: &str, queue: &str) -> Topology {
     Topology {
         exchanges: vec![Exchange {
             name: exchange.to_owned(),

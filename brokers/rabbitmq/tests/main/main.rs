@@ -1,6 +1,8 @@
 //! Everything that the RabbitMQ sink and source promise, on a real RabbitMQ.
 
+mod abandoned;
 mod addresses;
+mod barred;
 mod conformance;
 mod conformance_source;
 mod consume;
