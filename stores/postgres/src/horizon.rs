@@ -9,18 +9,21 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use postrider_core::StoreErrorKind;
 use tokio::time::Instant;
 
+use crate::clock::Micros;
 use crate::connect::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::Tables;
 
 /// How often locks are looked at. The floor follows the queue at about twice this.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 /// A prepared transaction has no process and keeps its number; after a restart it has another, which is why a new session
-/// starts from nothing.
-pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction) FROM pg_catalog.pg_locks l
+/// starts from nothing, and so does another start of the server, which a pooler may hide.
+pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction), pg_catalog.pg_postmaster_start_time()
+     FROM pg_catalog.pg_locks l
      WHERE l.locktype = 'relation' AND l.relation = '{outbox}'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())";
 
@@ -30,9 +33,20 @@ pub(crate) struct Horizon {
     state: Mutex<State>,
 }
 
+/// One look at the locks.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    /// When the server was started, in microseconds.
+    started: i64,
+    /// The transactions that hold a writer's lock.
+    writers: HashSet<String>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     session: Option<u64>,
+    /// When the server that the last sample is from was started.
+    started: Option<i64>,
     /// Everything at or below is decided.
     decided: i64,
     /// The last place that was given when the last read looked.
@@ -40,6 +54,16 @@ struct State {
     /// Is decided when all of these have ended.
     candidate: Option<(i64, HashSet<String>)>,
     sampled_at: Option<Instant>,
+}
+
+impl State {
+    fn forget(&mut self) {
+        *self = State {
+            session: self.session,
+            started: self.started,
+            ..State::default()
+        };
+    }
 }
 
 impl Horizon {
@@ -57,8 +81,15 @@ impl Horizon {
     }
 
     /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for.
-    pub(crate) fn sampled(&self, writers: HashSet<String>) {
+    pub(crate) fn sampled(&self, Sample { started, writers }: Sample) {
         let mut state = self.lock();
+        if state
+            .started
+            .replace(started)
+            .is_some_and(|before| before != started)
+        {
+            state.forget();
+        }
         state.sampled_at = Some(Instant::now());
         if let Some((place, waits_for)) = &state.candidate {
             if !waits_for.is_disjoint(&writers) {
@@ -80,9 +111,14 @@ impl Horizon {
         self.lock().decided
     }
 
-    /// Takes the last place given, as a read saw it.
+    /// Takes the last place given, as a read saw it. Places that begin anew, in a table that was emptied or made again, prove
+    /// that nothing which is known is about them.
     pub(crate) fn saw(&self, given: i64) {
-        self.lock().given = given;
+        let mut state = self.lock();
+        if given < state.given {
+            state.forget();
+        }
+        state.given = given;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -91,21 +127,64 @@ impl Horizon {
 }
 
 /// Who holds a writer's lock on the outbox.
-pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<HashSet<String>> {
+pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<Sample> {
     let rows = session.ask("writers", &tables.sql(WRITERS), &[]).await?;
-    let Some(row) = rows.first() else {
-        return Ok(HashSet::new());
-    };
+    let row = rows.first().ok_or_else(|| {
+        Error::new(
+            StoreErrorKind::Other,
+            "the database said nothing of who writes to the outbox",
+        )
+    })?;
     let writers: Option<Vec<String>> = row.try_get(0)?;
-    Ok(writers.unwrap_or_default().into_iter().collect())
+    Ok(Sample {
+        started: row.try_get::<_, Micros>(1)?.0,
+        writers: writers.unwrap_or_default().into_iter().collect(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn set(names: &[&str]) -> HashSet<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
+    fn set(names: &[&str]) -> Sample {
+        Sample {
+            started: 1,
+            writers: names.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    /// Fault A25.
+    #[test]
+    fn places_that_begin_anew_are_not_decided() {
+        let horizon = Horizon::default();
+        horizon.saw(50);
+        horizon.sampled(set(&[]));
+        assert_eq!(horizon.decided(), 50);
+        horizon.saw(3);
+        assert_eq!(horizon.decided(), 0);
+        horizon.sampled(set(&["3/1"]));
+        assert_eq!(horizon.decided(), 0, "somebody writes");
+        horizon.sampled(set(&[]));
+        assert_eq!(horizon.decided(), 3);
+    }
+
+    /// After a restart a prepared transaction has another number, so that it is not among the new ones proves nothing.
+    #[test]
+    fn a_sample_of_a_restarted_server_proves_nothing_of_the_last() {
+        let horizon = Horizon::default();
+        horizon.saw(10);
+        horizon.sampled(set(&["-1/7"]));
+        horizon.sampled(Sample {
+            started: 2,
+            ..set(&["-1/9"])
+        });
+        assert_eq!(horizon.decided(), 0);
+        horizon.saw(10);
+        horizon.sampled(Sample {
+            started: 2,
+            ..set(&["-1/9"])
+        });
+        assert_eq!(horizon.decided(), 0, "it is still open");
     }
 
     #[test]

@@ -58,7 +58,6 @@ pub(crate) async fn read(
         horizon.sampled(writers);
     }
     let mut page = Page {
-        horizon: row::seq(horizon.decided()),
         read_to: read.ranges.iter().map(untouched).collect(),
         ..Page::default()
     };
@@ -67,6 +66,8 @@ pub(crate) async fn read(
         answer.take(row, &read.ranges, &mut page)?;
     }
     horizon.saw(answer.given);
+    // Only now: what was seen may be that places begin anew, and then nothing is decided.
+    page.horizon = row::seq(horizon.decided());
     round.note(&question.begun, &answer, &mut page);
     Ok(page)
 }

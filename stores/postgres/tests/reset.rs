@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Failure, Heartbeat, Park, Settled, Store};
+use postrider_core::{ErrorKind, Failure, Heartbeat, Park, Seq, Settled, Store};
 
 use crate::common::{Db, event, few_shards, heartbeat, parks, sent};
 
@@ -75,6 +75,29 @@ async fn tokens_do_not_begin_anew() {
         [Settled::Fenced],
         "the shards of the new tables are not its own"
     );
+}
+
+/// Fault A25. Places that begin anew lie below the floors of the relay: the horizon goes back, which tells it so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_horizon_goes_back_with_the_places() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    let events: Vec<_> = (0..20).map(|n| event(&format!("e{n}"), "k")).collect();
+    db.enqueue(&events).await;
+    relay.send_all().await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+    while relay.page().await.horizon < Seq(20) {
+        assert!(tokio::time::Instant::now() < deadline, "everything is decided");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    db.sql("TRUNCATE outbox RESTART IDENTITY");
+    db.enqueue(&[event("new", "k")]).await;
+    let mut behind = relay.everything();
+    for range in &mut behind.ranges {
+        range.floor = Seq(20);
+    }
+    let page = relay.store.read(behind).await.expect("a page");
+    assert!(page.horizon < Seq(20), "{:?}", page.horizon);
 }
 
 /// A lease that ends in years was written before the clock was set back: it is not waited for.
