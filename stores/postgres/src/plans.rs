@@ -40,6 +40,7 @@ impl Planner {
         for (name, sql) in [
             ("read", read::sql(&tables, true)),
             ("settle", settle::sql(&tables, true)),
+            ("purge", tables.sql(crate::console::PURGE)),
         ] {
             session
                 .client
@@ -160,6 +161,15 @@ fn check_settle(plan: &str) {
         );
     }
     assert!(!plan.contains("outbox_event_id_key"), "not by their id:\n{plan}");
+}
+
+/// A purge by hand opens no partition that is younger than what it removes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_passes_young_partitions_over() {
+    let planner = Planner::new().await;
+    let plan = planner.explain("purge(259200, 10)").await;
+    let removed = plan.matches("Subplans Removed: 9").count();
+    assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

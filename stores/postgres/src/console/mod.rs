@@ -127,14 +127,15 @@ impl PgStore {
     }
 }
 
+/// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not opened.
+pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
+         SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
+         WHERE o.published_at < now() - make_interval(secs => $1) LIMIT $2
+     ) o WHERE s.tableoid = o.part AND s.ctid = o.place AND s.published_at < now() - make_interval(secs => $1)";
+
 /// Removes history row by row; what is older than it is kept goes by whole partitions, and cheaper.
 async fn purge(view: &View, older_than: Duration, limit: u32) -> Result<u64> {
-    let sql = view.sql(
-        "DELETE FROM {outbox_sent} s USING (
-             SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
-             WHERE o.published_at < clock_timestamp() - make_interval(secs => $1) LIMIT $2
-         ) o WHERE s.tableoid = o.part AND s.ctid = o.place",
-    );
+    let sql = view.sql(PURGE);
     let gone = view
         .client()
         .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)])
