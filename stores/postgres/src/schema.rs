@@ -45,7 +45,8 @@ impl Schema for PgStore {
         migrations(self.tables(), self.options())
     }
 
-    /// A relay and the console need no more than this. Producers need `INSERT` on the outbox table only.
+    /// A relay and the console need no more than this. Producers need `INSERT` on the outbox table, and
+    /// only where functions are not for everybody `EXECUTE` on those that make ids and send.
     fn grants(&self, name: &str) -> Result<String, StoreError> {
         let tables = self.tables();
         let schema = tables.schema();

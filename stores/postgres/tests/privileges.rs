@@ -110,6 +110,27 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
     assert_eq!(gone, 1);
 }
 
+/// Where functions are not for everybody by default, the grants name the ones that are needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_granted_where_they_are_not_public() {
+    let db = Db::without_tables(few_shards());
+    db.sql("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC");
+    db.store.up().await.expect("the tables are made");
+    let relay = as_role(&db, "careful_role").await;
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "careful_role@");
+    let client = crate::common::connect(&url).await;
+    client
+        .batch_execute(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1');
+             SELECT outbox_send('T', 'A', '2')",
+        )
+        .await
+        .expect("the database makes the ids");
+    assert_eq!(relay.send_all().await, 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_grants_is_denied() {
     let db = Db::new().await;

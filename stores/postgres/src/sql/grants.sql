@@ -4,4 +4,4 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {outbox_parked}, {outbox_relay}, {outbox
 GRANT SELECT, INSERT, UPDATE ON {outbox_counter} TO {role};
 GRANT SELECT, UPDATE ON {outbox_shard} TO {role};
 GRANT SELECT, INSERT ON {outbox_audit} TO {role};
-GRANT EXECUTE ON FUNCTION {outbox_maintain}(interval) TO {role};
+GRANT EXECUTE ON FUNCTION {outbox_maintain}(interval), {outbox_heartbeat}, {outbox_make_id}(), {outbox_send} TO {role};
