@@ -1,7 +1,8 @@
 //! Connections that come back: each is opened when it is needed, checked, and replaced once it is broken.
 //!
 //! An outbox has three of them: one reads, one writes, one is for operators. A dropped call never leaves a transaction
-//! open: the relay's calls are single statements, and the driver rolls a dropped transaction back.
+//! open: the relay's calls are single statements, and where a call is more than that, behind a pooler and for operators, a
+//! guard ends the whole session when it is dropped.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,9 +14,11 @@ use futures_util::{StreamExt, stream};
 use postrider_core::{StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::PgOptions;
 use crate::error::{Error, Result};
@@ -24,6 +27,9 @@ use crate::tls::Address;
 /// The pause after the first failure; it doubles up to [`PAUSE_MAX`], so that publishing resumes within seconds.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How long a server may take to be told that nobody waits for its answer any more.
+const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a connection is for; it decides how the planner may be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +41,6 @@ pub(crate) enum Role {
 }
 
 /// One live connection.
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
     /// Counts notifications; closed when the connection ends.
@@ -44,6 +49,10 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     /// Set when a transaction may be open on it: it is never given out again.
     abandoned: AtomicBool,
+    /// The task that has the socket.
+    task: AbortHandle,
+    /// How another connection to the same server is protected, to cancel a statement.
+    tls: Option<MakeRustlsConnect>,
     prepared: Mutex<HashMap<&'static str, Statement>>,
     /// Behind a pooler every transaction may be on another session of the server: nothing is prepared or set there, and
     /// these settings go with every call.
@@ -51,6 +60,12 @@ pub(crate) struct Session {
     /// Whose transaction it is, behind a pooler.
     turn: tokio::sync::Mutex<()>,
     types: Mutex<HashMap<&'static str, Vec<Type>>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "session {}", self.id)
+    }
 }
 
 impl Session {
@@ -127,6 +142,24 @@ impl Session {
         Ok(statement)
     }
 
+    /// Closes the connection now and not with the last who holds it: a transaction may be open on it, whose locks others
+    /// wait for. A server that is busy with a statement does not look at its socket, so it is told to stop as well.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.task.abort();
+        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            // Nothing depends on it: the limits of the session end the statement too, only later.
+            let _ = match tls {
+                Some(tls) => timeout(CANCEL_WITHIN, cancel.cancel_query(tls)).await,
+                None => timeout(CANCEL_WITHIN, cancel.cancel_query(NoTls)).await,
+            };
+        });
+    }
+
     fn is_good(&self) -> bool {
         !self.client.is_closed() && !self.abandoned.load(Ordering::Relaxed)
     }
@@ -145,7 +178,7 @@ struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            self.session.abandoned.store(true, Ordering::Relaxed);
+            self.session.abandon();
         }
     }
 }
@@ -159,6 +192,8 @@ pub(crate) struct Link {
     pooled: bool,
     limit: Duration,
     state: tokio::sync::Mutex<State>,
+    /// Whose session it is, where more than one has business with it that must not be mixed.
+    pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -176,6 +211,7 @@ impl Link {
             pooled: false,
             limit: options.statement_timeout,
             state: tokio::sync::Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
         }
     }
 
@@ -253,11 +289,6 @@ impl Link {
         self.limit + Duration::from_secs(1)
     }
 
-    /// Gives a session out no more; it ends with the last who holds it.
-    pub(crate) fn abandon(&self, session: &Session) {
-        session.abandoned.store(true, Ordering::Relaxed);
-    }
-
     async fn drop_session(&self, id: u64) {
         let mut state = self.state.lock().await;
         if state.session.as_ref().is_some_and(|session| session.id == id) {
@@ -277,34 +308,34 @@ fn pause(failures: u32) -> Duration {
 
 async fn open(address: &Address, role: Role, limit: Duration, pooled: bool) -> Result<Session> {
     let attempt = async {
-        match &address.tls {
+        let mut session = match &address.tls {
             Some(tls) => {
                 let (client, connection) = address.config.connect(tls.clone()).await?;
-                Ok(drive(client, connection))
+                drive(client, connection)
             }
             None => {
                 let (client, connection) = address.config.connect(NoTls).await?;
-                Ok(drive(client, connection))
+                drive(client, connection)
             }
+        };
+        session.tls.clone_from(&address.tls);
+        check(&session).await?;
+        let settings = settings(role, limit);
+        match pooled {
+            true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),
+            false => session.client.batch_execute(&settings).await?,
         }
+        Ok(session)
     };
-    // The driver's own limit is for the handshake of TCP only; a server that accepts and says nothing needs this one.
+    // The driver's own limit is for the handshake of TCP only; a server that accepts and then says nothing, or says no more
+    // after the handshake, needs this one.
     let wait = address.config.get_connect_timeout().copied().unwrap_or(limit) * 2;
-    let session: Result<Session> = match timeout(wait, attempt).await {
-        Ok(session) => session,
-        Err(_) => Err(Error::new(
+    timeout(wait, attempt).await.unwrap_or_else(|_| {
+        Err(Error::new(
             StoreErrorKind::Unreachable,
             "connecting to the database: it accepts connections and does not answer",
-        )),
-    };
-    let mut session = session?;
-    check(&session).await?;
-    let settings = settings(role, limit);
-    match pooled {
-        true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),
-        false => session.client.batch_execute(&settings).await?,
-    }
-    Ok(session)
+        ))
+    })
 }
 
 /// Polls the connection until it ends, and counts what rings.
@@ -315,7 +346,7 @@ where
 {
     static SESSIONS: AtomicU64 = AtomicU64::new(0);
     let (ring, rings) = watch::channel(0);
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
             if let AsyncMessage::Notification(_) = message {
@@ -328,6 +359,8 @@ where
         rings,
         id: SESSIONS.fetch_add(1, Ordering::Relaxed),
         abandoned: AtomicBool::new(false),
+        task: task.abort_handle(),
+        tls: None,
         prepared: Mutex::default(),
         local: None,
         turn: tokio::sync::Mutex::default(),

@@ -33,6 +33,8 @@ pub(crate) struct Bell {
 struct Held {
     session: Option<u64>,
     shards: BTreeSet<i16>,
+    /// Set while a statement about locks is under way: interrupted there, nobody knows what the session holds.
+    unsure: bool,
     /// How often the doorbell was armed; what is done for an earlier time is done no more.
     armed: u64,
 }
@@ -49,23 +51,32 @@ impl Bell {
     async fn arm(self: Arc<Self>, shards: Vec<Shard>) -> Result<Ring, StoreError> {
         let wanted: BTreeSet<i16> = shards.into_iter().map(lease::shard).collect();
         let doing = "arming the doorbell";
-        let session = self.link.session(doing).await?;
-        let mut state = self.state.lock().await;
-        let rings = session.rings.clone();
-        let outcome =
-            tokio::time::timeout(self.link.limit(), self.lock_all(&session, &mut state, &wanted)).await;
-        match outcome {
-            Ok(done) => done.map_err(|error| error.while_doing(doing))?,
-            Err(_) => return Err(StoreError::new(postrider_core::StoreErrorKind::Busy, doing)),
+        match tokio::time::timeout(self.link.limit(), self.arm_in_turn(doing, &wanted)).await {
+            Ok(armed) => armed,
+            Err(_) => Err(StoreError::new(postrider_core::StoreErrorKind::Busy, doing)),
         }
+    }
+
+    /// The session may be the operators' too, so the doorbell waits for its turn: what it does must not be part of
+    /// somebody's transaction, which may be rolled back.
+    async fn arm_in_turn(self: &Arc<Self>, doing: &str, wanted: &BTreeSet<i16>) -> Result<Ring, StoreError> {
+        let _turn = self.link.turn.lock().await;
+        let session = self.link.session(doing).await?;
+        let mut rings = session.rings.clone();
+        // A copy knows what the original has seen, which is nothing: without this, whatever rang once would ring for ever.
+        rings.mark_unchanged();
+        let mut state = self.state.lock().await;
         state.armed += 1;
-        let missing: BTreeSet<i16> = wanted.difference(&state.shards).copied().collect();
+        // Before the first lock, so that an arming that is interrupted leaves none behind.
         let guard = Armed {
-            bell: Arc::clone(&self),
-            session,
+            bell: Arc::clone(self),
+            session: Arc::clone(&session),
             number: state.armed,
         };
-        drop(state);
+        self.lock_all(&session, &mut state, wanted)
+            .await
+            .map_err(|error| error.while_doing(doing))?;
+        let missing: BTreeSet<i16> = wanted.difference(&state.shards).copied().collect();
         Ok(Box::pin(wait(guard, rings, missing)))
     }
 
@@ -79,12 +90,12 @@ impl Bell {
             self.listen(session).await?;
             state.session = Some(session.id);
         }
-        if !state.shards.is_subset(wanted) {
+        if state.unsure || !state.shards.is_subset(wanted) {
             self.unlock(session, state).await?;
         }
         let missing: Vec<i16> = wanted.difference(&state.shards).copied().collect();
         if !missing.is_empty() {
-            state.shards.extend(self.try_lock(session, &missing).await?);
+            self.try_lock(session, state, &missing).await?;
         }
         Ok(())
     }
@@ -99,13 +110,19 @@ impl Bell {
         Ok(())
     }
 
-    async fn try_lock(&self, session: &Session, shards: &[i16]) -> Result<Vec<i16>> {
+    /// Takes what is free of these shards; true when something was.
+    async fn try_lock(&self, session: &Session, state: &mut Held, shards: &[i16]) -> Result<bool> {
         let sql = self.tables.sql(
             "SELECT s.shard FROM unnest($1::smallint[]) s(shard) WHERE pg_try_advisory_lock({namespace}, s.shard)",
         );
         let statement = session.prepare("lock", &sql).await?;
+        state.unsure = true;
         let rows = session.client.query(&statement, &[&shards]).await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        for row in &rows {
+            state.shards.insert(row.try_get(0)?);
+        }
+        state.unsure = false;
+        Ok(!rows.is_empty())
     }
 
     async fn unlock(&self, session: &Session, state: &mut Held) -> Result<()> {
@@ -114,21 +131,24 @@ impl Bell {
             .await?;
         // The session has no other locks of this kind.
         state.shards.clear();
+        state.unsure = true;
         session.client.execute(&statement, &[]).await?;
+        state.unsure = false;
         Ok(())
     }
 
     /// Tries again for shards that were busy; true when one was had, and so something was committed there.
     async fn try_again(&self, session: &Session, number: u64, missing: &BTreeSet<i16>) -> Result<bool> {
+        // An operator may be at work for long, and a ring must be heard meanwhile.
+        let Ok(_turn) = self.link.turn.try_lock() else {
+            return Ok(false);
+        };
         let mut state = self.state.lock().await;
         if state.armed != number || state.session != Some(session.id) {
             return Ok(true);
         }
         let missing: Vec<i16> = missing.iter().copied().collect();
-        let had = self.try_lock(session, &missing).await?;
-        let any = !had.is_empty();
-        state.shards.extend(had);
-        Ok(any)
+        self.try_lock(session, &mut state, &missing).await
     }
 }
 
@@ -170,6 +190,7 @@ impl Drop for Armed {
             return;
         };
         runtime.spawn(async move {
+            let _turn = bell.link.turn.lock().await;
             let mut state = bell.state.lock().await;
             // Armed again meanwhile: the locks are in use.
             if state.armed == number && state.session == Some(session.id) {

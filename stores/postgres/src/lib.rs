@@ -42,8 +42,9 @@
 //!
 //! # Poolers
 //!
-//! The relay keeps prepared statements and settings in its sessions, so a pooler in front of it must work by session. For
-//! the doorbell name a direct way in [`PgOptions::listen_url`], or set [`PgOptions::poll_only`]. A service that prepares
+//! The relay keeps prepared statements and settings in its sessions. Behind a pooler that gives every transaction to another
+//! session, name a direct way in [`PgOptions::listen_url`], or set [`PgOptions::poll_only`]: with either, nothing is prepared
+//! or set on a session of the pooler, and with the first there is a doorbell too. A service that prepares
 //! transactions for two-phase commit needs `poll_only` too: PostgreSQL refuses to prepare one that has rung.
 
 mod clock;

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{StoreError, StoreErrorKind};
-use tokio::sync::Mutex;
-use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
 
 use crate::config::PgOptions;
 use crate::connect::{Link, Session};
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 
-/// The connection, and whose turn it is.
+/// The connection.
 #[derive(Debug)]
 pub(crate) struct Operator {
     link: Arc<Link>,
-    turn: Mutex<()>,
 }
 
 /// One piece of work: a session inside a transaction.
@@ -40,10 +39,7 @@ impl Work {
 
 impl Operator {
     pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self {
-            link,
-            turn: Mutex::default(),
-        }
+        Self { link }
     }
 
     /// Does a piece of work in one transaction, within a limit. Whatever ends it early, a dropped call included, ends the
@@ -61,12 +57,9 @@ impl Operator {
         Fut: Future<Output = Result<T>> + Send,
         T: Send,
     {
-        let _turn = self.turn.lock().await;
+        let _turn = self.link.turn.lock().await;
         let session = self.link.session(doing).await?;
-        let guard = Guard {
-            link: &self.link,
-            session: Some(Arc::clone(&session)),
-        };
+        let guard = Guard(Some(Arc::clone(&session)));
         let given = Work {
             session: Arc::clone(&session),
             tables: Arc::clone(tables),
@@ -84,39 +77,56 @@ impl Operator {
             session.client.batch_execute(end).await?;
             answer
         };
-        let outcome = tokio::time::timeout(limit + Duration::from_secs(1), whole).await;
+        guard.watch(doing, limit, whole).await
+    }
+
+    /// Asks one statement that is a transaction by itself: what it locks is free again before its answer is on the way,
+    /// whatever becomes of this process.
+    pub(crate) async fn ask(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Row, StoreError> {
+        let _turn = self.link.turn.lock().await;
+        let session = self.link.session(doing).await?;
+        let guard = Guard(Some(Arc::clone(&session)));
+        let whole = async { Ok(session.client.query_typed_one(sql, parameters).await?) };
+        guard.watch(doing, limit, whole).await
+    }
+}
+
+/// Takes the session out of use unless it is kept.
+struct Guard(Option<Arc<Session>>);
+
+impl Guard {
+    /// Waits for a piece of work within a limit, and keeps the session when the database has answered.
+    async fn watch<T>(
+        mut self,
+        doing: &str,
+        limit: Duration,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T, StoreError> {
+        let outcome = tokio::time::timeout(limit + Duration::from_secs(1), work).await;
         let outcome = outcome.unwrap_or_else(|_| {
             Err(Error::new(
                 StoreErrorKind::Unreachable,
                 format!("{doing}: the database did not answer within {limit:?}"),
             ))
         });
-        if outcome
-            .as_ref()
-            .map_or_else(|error| error.kind() != StoreErrorKind::Unreachable, |_| true)
-        {
-            guard.keep();
+        let has_answered = |error: &Error| error.kind() != StoreErrorKind::Unreachable;
+        if outcome.as_ref().map_or_else(has_answered, |_| true) {
+            self.0 = None;
         }
         outcome.map_err(|error| error.while_doing(doing))
     }
 }
 
-/// Takes the session out of use unless it is kept.
-struct Guard<'a> {
-    link: &'a Link,
-    session: Option<Arc<Session>>,
-}
-
-impl Guard<'_> {
-    fn keep(mut self) {
-        self.session = None;
-    }
-}
-
-impl Drop for Guard<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            self.link.abandon(&session);
+        if let Some(session) = self.0.take() {
+            session.abandon();
         }
     }
 }

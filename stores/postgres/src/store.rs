@@ -10,6 +10,7 @@ use postrider_core::{
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tokio_postgres::types::Type;
 
 use crate::clock;
 use crate::config::PgOptions;
@@ -26,6 +27,12 @@ use crate::{durability, lease, read, settle};
 
 /// How often the partitions of the history are looked after.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3_600);
+
+/// How long what operators threw away is kept where no history is: partitions must not gather for ever.
+const KEEP_DISCARDED: Duration = Duration::from_secs(86_400);
+
+/// Below this nothing could be published, and PostgreSQL takes 0 for no limit at all.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// An outbox in PostgreSQL. Clones are handles to the same three connections.
 #[derive(Clone, Debug)]
@@ -76,6 +83,11 @@ impl PgStore {
         let tables = Tables::new(&options.schema, &options.prefix)
             .map_err(|error| StoreError::new(StoreErrorKind::Schema, error.to_string()).with_source(error))?;
         let tables = Arc::new(tables);
+        if options.statement_timeout < SHORTEST_TIMEOUT {
+            let text =
+                "a statement_timeout below 10 milliseconds lets no statement end; 3 seconds is the default";
+            return Err(StoreError::new(StoreErrorKind::Other, text));
+        }
         let direct = match &options.listen_url {
             Some(url) => Some(Address::parse(url.expose(), &options)?),
             None => None,
@@ -142,16 +154,23 @@ impl PgStore {
     }
 
     /// Makes the partitions of the coming days and removes those that are older than the history is kept; answers how
-    /// many were removed. A relay does this by itself, once an hour.
+    /// many were removed. Without a history only what operators threw away is in them, and goes after a day. A relay does
+    /// this by itself, once an hour.
     pub async fn maintain(&self) -> Result<u64, StoreError> {
-        let keep = self.inner.options.history.map(clock::seconds);
-        let doing = "looking after the history";
-        self.operate(doing, Duration::from_secs(30), |work| async move {
-            let sql = work.sql("SELECT {outbox_maintain}(make_interval(secs => $1::double precision))");
-            let removed: i32 = work.client().query_one(&sql, &[&keep]).await?.try_get(0)?;
-            Ok(u64::try_from(removed).unwrap_or(0))
-        })
-        .await
+        let inner = &self.inner;
+        let keep = clock::seconds(inner.options.history.unwrap_or(KEEP_DISCARDED));
+        let sql = inner
+            .tables
+            .sql("SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))");
+        let (doing, limit) = ("looking after the history", Duration::from_secs(30));
+        let row = inner
+            .operator
+            .ask(doing, limit, &sql, &[(&keep, Type::FLOAT8)])
+            .await?;
+        let removed: i32 = row
+            .try_get(0)
+            .map_err(|error| Error::from(error).while_doing(doing))?;
+        Ok(u64::try_from(removed).unwrap_or(0))
     }
 
     /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay warns

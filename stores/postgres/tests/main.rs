@@ -2,6 +2,7 @@
 //!
 //! - `conformance`: the suite that every store passes.
 //! - `console`: what operators see and do, and what a read tells of parked rows.
+//! - `doorbell`: when it rings, and what is left when a call is dropped.
 //! - `late`: transactions that commit late, with two relays.
 //! - `faults`: servers that stop, crash and hang.
 //! - `pooler`: behind PgBouncer.
@@ -15,6 +16,7 @@
 mod common;
 mod conformance;
 mod console;
+mod doorbell;
 mod drain;
 mod faults;
 mod late;

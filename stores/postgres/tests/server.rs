@@ -8,6 +8,7 @@ use postrider_memory::MemorySink;
 use postrider_postgres::{PgOptions, PgStore, PgTls};
 use postrider_relay::Relay;
 use postrider_testkit::servers::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::common::{Db, connect, few_shards, heartbeat};
@@ -82,6 +83,35 @@ async fn a_full_server_is_asked_again() {
     while store.heartbeat(heartbeat("one")).await.is_err() {
         assert!(tokio::time::Instant::now() < deadline, "it resumes by itself");
     }
+}
+
+/// Fault A9. A server that lets a relay in and then says nothing is given up, and asked again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_falls_silent_after_the_handshake_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a connection");
+        let mut startup = [0; 1024];
+        let _ = socket.read(&mut startup).await.expect("a startup message");
+        // Authentication is fine, ready for a query.
+        let welcome = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+        socket.write_all(welcome).await.expect("written");
+        std::future::pending::<()>().await;
+    });
+    let options = PgOptions {
+        connect_timeout: Duration::from_millis(200),
+        ..few_shards()
+    };
+    let url = format!("postgres://u@127.0.0.1:{port}/d");
+    let connecting = PgStore::connect(&url, options);
+    let error = tokio::time::timeout(Duration::from_secs(5), connecting)
+        .await
+        .expect("it is given up")
+        .expect_err("nothing was answered");
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,6 +226,16 @@ async fn an_idle_relay_asks_little() {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider'";
     let connections: i64 = watcher.query_one(sql, &[]).await.expect("activity").get(0);
     assert!(connections <= 3, "{connections} connections");
+    // Dropping a day of history locks the history: a transaction around it would hold the lock for a round trip.
+    watcher
+        .batch_execute("SELECT pg_stat_statements_reset()")
+        .await
+        .expect("reset");
+    store.maintain().await.expect("looked after");
+    let sql =
+        "SELECT count(*) FROM pg_stat_statements WHERE query LIKE 'BEGIN%' OR query LIKE '%outbox_maintain%'";
+    let statements: i64 = watcher.query_one(sql, &[]).await.expect("statements").get(0);
+    assert_eq!(statements, 1, "one statement by itself");
     token.cancel();
     running.await.expect("it ends");
 }

@@ -97,6 +97,21 @@ async fn the_history_is_kept_by_day() {
     assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 1);
 }
 
+/// Without a history the partitions hold what operators threw away, and must not gather either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_history_old_partitions_go_too() {
+    let options = PgOptions {
+        history: None,
+        ..few_shards()
+    };
+    let db = Db::with(options).await;
+    db.sql("CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
+            ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')");
+    assert_eq!(db.store.maintain().await.expect("looked after"), 1);
+    let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass";
+    assert_eq!(db.number(parts), 9, "from yesterday to a week ahead");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_keys_give_writers_of_a_key_an_order() {
     let options = PgOptions {

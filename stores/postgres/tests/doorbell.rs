@@ -1,0 +1,144 @@
+//! The doorbell: silent while nothing comes, and nothing of it is left behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::poll;
+use postrider_core::{Console, Doorbell, Ring, Secret, Shard, Store, StoreErrorKind};
+use postrider_postgres::PgOptions;
+
+use crate::common::{Db, event, few_shards};
+
+/// Sleeps and wakes longer than this would be noticed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn shards() -> Vec<Shard> {
+    (0..few_shards().shards).map(Shard).collect()
+}
+
+async fn arm(bell: &Arc<dyn Doorbell>) -> Ring {
+    bell.arm(shards()).await.expect("armed")
+}
+
+async fn heard(ring: Ring) {
+    tokio::time::timeout(PATIENCE, ring).await.expect("it rings");
+}
+
+const SLEEPING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+async fn until(db: &Db, sql: &str, wanted: i64) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while db.number(sql) != wanted {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "{} and not {wanted}: {sql}",
+            db.number(sql)
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A bell that goes on ringing keeps the relay awake for ever, at hundreds of statements a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_armed_bell_is_silent_after_it_rang_once() {
+    let db = Db::new().await;
+    let bell = db.store.doorbell().expect("a doorbell");
+    let ring = arm(&bell).await;
+    db.enqueue(&[event("a", "k")]).await;
+    heard(ring).await;
+    let mut ring = arm(&bell).await;
+    let rang = tokio::time::timeout(Duration::from_millis(500), &mut ring).await;
+    assert!(rang.is_err(), "nothing was committed");
+    db.enqueue(&[event("b", "k")]).await;
+    heard(ring).await;
+}
+
+/// A lock that stays would make every producer notify, with nobody asleep.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_arming_that_is_interrupted_leaves_no_lock() {
+    let db = Db::new().await;
+    let bell = db.store.doorbell().expect("a doorbell");
+    let ring = arm(&bell).await;
+    until(&db, SLEEPING, 4).await;
+    drop(ring);
+    until(&db, SLEEPING, 0).await;
+    // Everything is prepared, so the first poll sends the statement that locks, and nobody waits for its answer.
+    let mut arming = bell.arm(shards());
+    assert!(poll!(&mut arming).is_pending());
+    drop(arming);
+    // Answers come in order: after this one the locks were taken.
+    let _ = db.relay("one").await.page().await;
+    until(&db, SLEEPING, 0).await;
+    let ring = arm(&bell).await;
+    db.enqueue(&[event("a", "k")]).await;
+    heard(ring).await;
+}
+
+/// Beside a pooler the doorbell and the operators share the direct connection: neither is part of what the other does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bell_is_armed_outside_of_an_operators_transaction() {
+    let db = Db::new().await;
+    let store = db.open(PgOptions {
+        listen_url: Some(Secret::new(db.database.url.clone())),
+        ..few_shards()
+    });
+    store.pause(None, false).await.expect("the row is there");
+    let holder = db.connect().await;
+    holder
+        .batch_execute("BEGIN; SELECT 1 FROM outbox_control FOR UPDATE")
+        .await
+        .expect("held");
+    let pausing = tokio::spawn({
+        let store = store.clone();
+        async move { store.pause(None, true).await }
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    until(&db, waits, 1).await;
+    let bell = store.doorbell().expect("a doorbell");
+    let mut arming = bell.arm(shards());
+    assert!(poll!(&mut arming).is_pending());
+    // The operator's transaction fails, and with it everything that is in it.
+    db.sql(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+         WHERE wait_event_type = 'Lock' AND datname = current_database()",
+    );
+    let ring = arming.await.expect("armed, whatever became of the operator");
+    pausing.await.expect("it ends").expect_err("it was cancelled");
+    db.enqueue(&[event("a", "k")]).await;
+    heard(ring).await;
+}
+
+/// Whoever stops waiting for an operator's call does not leave its locks to others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operators_call_that_is_dropped_leaves_no_lock() {
+    let db = Db::new().await;
+    db.store.pause(None, false).await.expect("the row is there");
+    let holder = db.connect().await;
+    holder
+        .batch_execute("BEGIN; SELECT 1 FROM outbox_control FOR UPDATE")
+        .await
+        .expect("held");
+    let pausing = tokio::spawn({
+        let store = db.store.clone();
+        async move { store.pause(None, true).await }
+    });
+    let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'outbox_control'::regclass AND mode = 'RowExclusiveLock'";
+    until(&db, locks, 1).await;
+    pausing.abort();
+    until(&db, locks, 0).await;
+    holder.batch_execute("ROLLBACK").await.expect("free");
+    db.store.pause(None, true).await.expect("on another session");
+}
+
+/// Zero would be no limit for the server and no time for the relay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_lets_nothing_end_is_refused() {
+    let options = PgOptions {
+        statement_timeout: Duration::ZERO,
+        ..few_shards()
+    };
+    let error = postrider_postgres::PgStore::lazy("postgres://u@127.0.0.1/d", options).expect_err("refused");
+    assert_eq!(error.kind(), StoreErrorKind::Other);
+    assert!(error.to_string().contains("statement_timeout"), "{error}");
+}
