@@ -28,7 +28,7 @@
 //! - [`Load`] and `pair.producer()`: the service, on as many connections as wanted. A transaction locks a customer (the
 //!   key), writes an order and its event; some are rolled back, some are held open. `pair.fill()` queues many at once.
 //! - `pair.consumer()`: writes down what arrives in arrived.jsonl, lets it take effect once, then acknowledges.
-//! - `pair.relay()`, `pair.relay_by()`: `postrider run` with a log of its own; by a [`Proxy`] of its own or as a database
+//! - `pair.relay()`, `pair.relay_by()`: `postrider run` with a log of its own; by a `Proxy` of its own or as a database
 //!   user of its own, when a fault or a proof needs it.
 //! - `pair.arrivals()`: follows what arrives; `pair.latencies()`: from the end of a commit to the arrival.
 //! - `pair.catch_in_flight()`: brings a relay to where a kill repeats at least so many events, and proves it.
