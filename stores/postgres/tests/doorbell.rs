@@ -63,9 +63,10 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
     until(&db, SLEEPING, 4).await;
     drop(ring);
     until(&db, SLEEPING, 0).await;
-    // Everything is prepared, so the first poll sends the statement that locks, and nobody waits for its answer.
+    // Everything is prepared, so the first poll sends the statement that locks, and nobody waits for its answer. A server
+    // that answers before the poll is over has armed it, which must leave nothing behind either.
     let mut arming = bell.arm(shards());
-    assert!(poll!(&mut arming).is_pending());
+    drop(poll!(&mut arming));
     drop(arming);
     // Answers come in order: after this one the locks were taken.
     let _ = db.relay("one").await.page().await;

@@ -17,7 +17,6 @@ mod common;
 mod conformance;
 mod console;
 mod doorbell;
-mod drain;
 mod faults;
 mod late;
 mod pooler;
