@@ -11,7 +11,6 @@
 //! - `server`: servers that are not as they should be, and how little is asked of one that is.
 //! - `sql`: what other languages insert, and what the tables do by themselves.
 //! - `produce`: the sides of services.
-//! - `drain`: how fast the statements are, without an engine.
 
 mod common;
 mod conformance;
