@@ -231,6 +231,24 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(outcome.is_ok())
 }
 
+/// Their verdict is a rate or a ratio, which says nothing beside a build: they are played at full size, on a machine that
+/// does nothing else, and not by `cargo xtask test`.
+const MEASURED: &[&str] = &[
+    "drain-null",
+    "held-transaction",
+    "backlog-growth",
+    "history-growth",
+    "producers-beside-relay",
+    "lost-binding",
+    "lost-exchange",
+    "idle-and-latency",
+];
+
+/// The names of the scenarios that `cargo xtask test` plays.
+pub(crate) fn tested() -> impl Iterator<Item = &'static str> {
+    names().filter(|name| !MEASURED.contains(name))
+}
+
 /// The names of all scenarios.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SCENARIOS.iter().map(|scenario| scenario.name)
