@@ -231,8 +231,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(outcome.is_ok())
 }
 
-/// Their verdict is a rate or a ratio, which says nothing beside a build: they are played at full size, on a machine that
-/// does nothing else, and not by `cargo xtask test`.
+/// Their verdict is a rate or a ratio, which says nothing beside a build, or they take longer than a minute: they are played
+/// at full size, on a machine that does nothing else, and not by `cargo xtask test`.
 const MEASURED: &[&str] = &[
     "drain-null",
     "held-transaction",
@@ -242,6 +242,7 @@ const MEASURED: &[&str] = &[
     "lost-binding",
     "lost-exchange",
     "idle-and-latency",
+    "level-one",
 ];
 
 /// The names of the scenarios that `cargo xtask test` plays.
