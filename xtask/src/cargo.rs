@@ -23,7 +23,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 /// Builds a binary in release mode and says where it is. What cargo says goes to standard error as it comes.
 pub(crate) fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
-    let output = cargo(&["build", "--release", "--package", package, "--bin", binary])
+    release(package, "--bin", binary)
+}
+
+/// The same for an example.
+pub(crate) fn release_example(package: &str, example: &str) -> Result<PathBuf> {
+    release(package, "--example", example)
+}
+
+fn release(package: &str, kind: &str, binary: &str) -> Result<PathBuf> {
+    let output = cargo(&["build", "--release", "--package", package, kind, binary])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()

@@ -27,6 +27,9 @@ mod pg_measure;
 mod pg_producers;
 mod process;
 mod producer;
+mod rabbitmq_drain;
+mod rabbitmq_pair;
+mod rabbitmq_unroutable;
 mod shop;
 mod sqlite_million;
 mod sqlite_two_processes;
@@ -144,6 +147,16 @@ const SCENARIOS: &[Scenario] = &[
         name: "graceful-stop",
         what: "relays are stopped under load: nothing is repeated, the successor publishes within a second",
         play: graceful_stop::play,
+    },
+    Scenario {
+        name: "drain-rabbitmq",
+        what: "PostgreSQL into RabbitMQ, beside a program that publishes the same messages without an engine",
+        play: rabbitmq_drain::play,
+    },
+    Scenario {
+        name: "unroutable-exact",
+        what: "10,000 events, one of twenty to nobody: not one of those is counted as sent",
+        play: rabbitmq_unroutable::play,
     },
 ];
 
