@@ -5,6 +5,7 @@
 //! and what arrived, so that anyone can count again.
 
 mod account;
+mod bad_events;
 mod bad_input;
 mod broker_outage;
 mod consumer;
@@ -14,10 +15,12 @@ mod dead_destination;
 mod demo;
 mod effects;
 mod embedded_three;
+mod fan_out;
 mod four_queues;
 mod graceful_stop;
 mod idle_and_latency;
 mod kill_relays;
+mod late_commits;
 mod level_one;
 mod lost_address;
 mod memory_million;
@@ -151,9 +154,19 @@ const SCENARIOS: &[Scenario] = &[
         play: graceful_stop::play,
     },
     Scenario {
+        name: "late-commits",
+        what: "64 writers take turns, some hold their transaction: nothing reordered or left behind",
+        play: late_commits::play,
+    },
+    Scenario {
         name: "dead-destination",
         what: "one of two brokers is down: the other gets its own at full rate",
         play: dead_destination::play,
+    },
+    Scenario {
+        name: "bad-events",
+        what: "three bad events among a thousand: exactly those are parked, with a reason",
+        play: bad_events::play,
     },
     Scenario {
         name: "four-queues",
@@ -174,6 +187,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "memory-million",
         what: "a million queued rows are drained to RabbitMQ by a relay that stays small",
         play: memory_million::play,
+    },
+    Scenario {
+        name: "fan-out",
+        what: "every event to two destinations, one cut off for a while; two outboxes in one relay",
+        play: fan_out::play,
     },
 ];
 
