@@ -18,7 +18,7 @@ const KILLER_AFTER: u32 = 6;
 /// Rows of other transactions may come to stand among those that a dead relay had in hand, and parked rows are in hand
 /// too: so many more than the window are marked. A mark too many costs nothing.
 const SPARE: usize = 64;
-/// How often a relay with less than its share asks for more.
+/// How often a relay that does not hold every shard asks for more.
 const HUNGRY: Duration = Duration::from_secs(1);
 /// No row has this place: it clears the suspect of a shard.
 const NOBODY: Seq = Seq(0);
@@ -264,7 +264,8 @@ impl Engine {
         {
             held.draining = true;
         }
-        if self.leases.held.len() < share {
+        // Others hold shards, and may give them up at any time: whoever is left must not find out a third of a lease later.
+        if self.leases.held.len() < share || !self.leases.has_all() {
             self.leases.next_beat = self.leases.next_beat.min(now + HUNGRY);
         }
     }
