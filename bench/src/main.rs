@@ -1,4 +1,4 @@
-//! Load and comparisons: each command does one thing to an outbox that exists and prints one JSON line about it.
+//! Load and comparisons: each command does one thing to an outbox or a queue that exists and prints one JSON line about it.
 //!
 //! It is built in release mode and run as a process of its own by the scenarios of `cargo xtask scenario`, which start
 //! the servers and judge the figures.
@@ -7,6 +7,7 @@ mod bare;
 mod drain;
 mod insert;
 mod null;
+mod rabbitmq;
 mod rates;
 
 use std::process::ExitCode;
@@ -40,6 +41,10 @@ enum Command {
     Relay,
     /// Inserts one event a transaction from many connections
     Insert(insert::Args),
+    /// Waits until a queue of RabbitMQ is filled
+    WatchQueue(rabbitmq::Queue),
+    /// Takes what is in a queue of RabbitMQ and publishes it again, without an engine
+    PublishAgain(rabbitmq::Again),
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -57,19 +62,23 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<serde_json::Value, Failure> {
-    let mut options = PgOptions::default();
-    if !args.history {
-        options.history = None;
-    }
-    let store = PgStore::lazy(&args.url, options)?;
+    let store = || {
+        let mut options = PgOptions::default();
+        if !args.history {
+            options.history = None;
+        }
+        PgStore::lazy(&args.url, options)
+    };
     match args.command {
         Command::Migrate => {
-            postrider_core::Schema::up(&store).await?;
+            postrider_core::Schema::up(&store()?).await?;
             Ok(serde_json::json!({}))
         }
-        Command::Drain => drain::until_empty(store).await,
-        Command::Bare => bare::drain(&store).await,
-        Command::Relay => drain::until_told(store).await,
+        Command::Drain => drain::until_empty(store()?).await,
+        Command::Bare => bare::drain(&store()?).await,
+        Command::Relay => drain::until_told(store()?).await,
         Command::Insert(insert) => insert::run(&args.url, insert).await,
+        Command::WatchQueue(queue) => rabbitmq::watch(queue).await,
+        Command::PublishAgain(again) => rabbitmq::publish_again(again).await,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -21,23 +22,45 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Builds a binary in release mode and says where it is. What cargo says goes to standard error as it comes.
-pub(crate) fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
-    let output = cargo(&["build", "--release", "--package", package, "--bin", binary])
+/// The packages with a binary that `cargo xtask` runs in release mode. They are always built together: built one by one,
+/// each has other features of their common dependencies, and everything below them is compiled again.
+const PACKAGES: [&str; 4] = ["postrider-cli", "postrider-sim", "postrider-bench", "xtask"];
+
+/// Where a binary is in release mode, built when it has not been. What cargo says goes to standard error as it comes.
+pub(crate) fn release_binary(binary: &str) -> Result<PathBuf> {
+    static BUILT: OnceLock<Vec<(String, PathBuf)>> = OnceLock::new();
+    let built = match BUILT.get() {
+        Some(built) => built,
+        None => {
+            let built = build()?;
+            BUILT.get_or_init(|| built)
+        }
+    };
+    let found = built.iter().find(|(name, _)| name == binary);
+    found
+        .map(|(_, path)| path.clone())
+        .ok_or_else(|| Failure::new(format!("cargo did not say where it put {binary}")))
+}
+
+fn build() -> Result<Vec<(String, PathBuf)>> {
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    let output = cargo(&["build", "--release", "--bins"])
+        .args(packages)
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .doing(|| "starting cargo".to_owned())?;
     if !output.status.success() {
-        return Err(Failure::new(format!("{package} does not build")));
+        return Err(Failure::new("the release binaries do not build"));
     }
-    // Cargo itself knows best where its target directory is; the message of the last artifact names the file.
+    // Cargo itself knows best where its target directory is; the messages of the artifacts name the files.
     let messages = String::from_utf8_lossy(&output.stdout);
-    messages
+    let messages = messages
         .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == binary)
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .next_back()
-        .ok_or_else(|| Failure::new(format!("cargo did not say where it put {binary}")))
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let built = messages.filter_map(|message| {
+        let executable = PathBuf::from(message["executable"].as_str()?);
+        Some((message["target"]["name"].as_str()?.to_owned(), executable))
+    });
+    Ok(built.collect())
 }

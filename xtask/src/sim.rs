@@ -26,7 +26,7 @@ pub(crate) fn pass_through(arguments: &[OsString]) -> Result<bool> {
 }
 
 fn binary() -> Result<std::path::PathBuf> {
-    release_binary("postrider-sim", "sim")
+    release_binary("sim")
 }
 
 /// One run of the reduced check.

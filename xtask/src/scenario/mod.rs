@@ -5,6 +5,7 @@
 //! and what arrived, so that anyone can count again.
 
 mod account;
+mod bad_events;
 mod bad_input;
 mod broker_outage;
 mod consumer;
@@ -12,12 +13,15 @@ mod crash_points_sqlite;
 mod database_outage;
 mod dead_destination;
 mod demo;
+mod drain_rabbitmq;
 mod effects;
 mod embedded_three;
+mod fan_out;
 mod four_queues;
 mod graceful_stop;
 mod idle_and_latency;
 mod kill_relays;
+mod late_commits;
 mod level_one;
 mod lost_address;
 mod memory_million;
@@ -37,6 +41,7 @@ mod shop;
 mod sqlite_million;
 mod sqlite_two_processes;
 mod stage;
+mod unroutable_exact;
 mod wait;
 mod zombie_relay;
 
@@ -158,9 +163,29 @@ const SCENARIOS: &[Scenario] = &[
         play: graceful_stop::play,
     },
     Scenario {
+        name: "late-commits",
+        what: "64 writers take turns, some hold their transaction: nothing reordered or left behind",
+        play: late_commits::play,
+    },
+    Scenario {
         name: "dead-destination",
         what: "one of two brokers is down: the other gets its own at full rate",
         play: dead_destination::play,
+    },
+    Scenario {
+        name: "fan-out",
+        what: "every event to two destinations, one cut off for a while; two outboxes in one relay",
+        play: fan_out::play,
+    },
+    Scenario {
+        name: "bad-events",
+        what: "three bad events among a thousand: exactly those are parked, with a reason",
+        play: bad_events::play,
+    },
+    Scenario {
+        name: "unroutable-exact",
+        what: "10,000 events, one of twenty to nobody: not one of those is counted as sent",
+        play: unroutable_exact::play,
     },
     Scenario {
         name: "four-queues",
@@ -181,6 +206,11 @@ const SCENARIOS: &[Scenario] = &[
         name: "memory-million",
         what: "a million queued rows are drained to RabbitMQ by a relay that stays small",
         play: memory_million::play,
+    },
+    Scenario {
+        name: "drain-rabbitmq",
+        what: "PostgreSQL into RabbitMQ, beside a program that publishes the same messages without an engine",
+        play: drain_rabbitmq::play,
     },
     Scenario {
         name: "monitoring-sql",
@@ -282,7 +312,7 @@ fn find(name: &str) -> Result<&'static Scenario> {
 }
 
 fn play(scenario: &Scenario, reduced: bool, keep: Option<&std::path::Path>) -> Result<Outcome> {
-    let binary = release_binary("postrider-cli", "postrider")?;
+    let binary = release_binary("postrider")?;
     let stage = Stage::new(binary, reduced)?;
     let outcome = (scenario.play)(&stage);
     if let Some(keep) = keep {

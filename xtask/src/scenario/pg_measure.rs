@@ -13,7 +13,7 @@ use crate::failure::{Doing, Failure, Result};
 
 /// As a server for production has them: every commit is on the disk. The log may grow before it forces a checkpoint, so
 /// that checkpoints do not decide which of two arms is the slower one.
-const SETTINGS: [&str; 5] = [
+pub(super) const SETTINGS: [&str; 5] = [
     "fsync=on",
     "synchronous_commit=on",
     "shared_buffers=256MB",
@@ -30,7 +30,7 @@ pub(super) struct Measure<'a> {
 
 impl<'a> Measure<'a> {
     pub(super) fn new(stage: &'a Stage) -> Result<Self> {
-        let program = release_binary("postrider-bench", "postrider-bench")?;
+        let program = release_binary("postrider-bench")?;
         let server = Postgres::start_with(&SETTINGS).doing(|| "starting PostgreSQL".to_owned())?;
         Ok(Self {
             stage,

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -20,8 +19,6 @@ use crate::failure::{Doing, Failure, Result};
 /// Where a scenario plays.
 pub(super) struct Stage {
     binary: PathBuf,
-    /// This program in release mode, built when it is first asked for.
-    helper: OnceLock<PathBuf>,
     /// Whether to play at the size for `cargo xtask test`.
     pub(super) reduced: bool,
     directory: TempDir,
@@ -33,7 +30,6 @@ impl Stage {
         let directory = tempfile::Builder::new().prefix("postrider-scenario-").tempdir()?;
         Ok(Self {
             binary,
-            helper: OnceLock::new(),
             reduced,
             directory,
             began: Instant::now(),
@@ -72,14 +68,7 @@ impl Stage {
 
     /// This very program as the producer or consumer of a fast pair: optimised, so that the relay is what is measured.
     pub(super) fn helper(&self) -> Result<Command> {
-        let path = match self.helper.get() {
-            Some(path) => path,
-            None => {
-                let built = release_binary("xtask", "xtask")?;
-                self.helper.get_or_init(|| built)
-            }
-        };
-        Ok(Command::new(path))
+        Ok(Command::new(release_binary("xtask")?))
     }
 
     /// The binary, for scenarios that need it elsewhere.

@@ -34,7 +34,6 @@ pub(crate) struct Flat<'a> {
     aggregate_type: String,
     aggregate_id: String,
     event_key: Option<String>,
-    created_at: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     content_type: Option<String>,
@@ -131,11 +130,6 @@ impl Arrived {
         assert_eq!(flat.aggregate_type, AGGREGATE_TYPE, "{name}");
         assert_eq!(flat.aggregate_id, case.name, "{name}");
         assert_eq!(flat.event_key.as_deref(), case.key, "{name}");
-        assert_eq!(
-            Some(&*flat.created_at),
-            self.header("postrider-created-at"),
-            "{name}"
-        );
         assert_eq!(flat.headers, own_headers(case), "{name}");
         let json = content_type(case).ends_with("json");
         let shown = (!json).then(|| content_type(case).to_owned());

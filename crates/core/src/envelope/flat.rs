@@ -19,9 +19,6 @@ pub(super) fn body(event: &Event) -> Result<Bytes, NotJson> {
     if let Some(key) = &event.key {
         field(&mut out, "event_key", key);
     }
-    if let Some(time) = event.created_at {
-        field(&mut out, "created_at", &time.to_string());
-    }
     if !event.headers.is_empty() {
         name(&mut out, "headers");
         json::push_object(

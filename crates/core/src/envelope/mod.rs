@@ -30,7 +30,6 @@ pub enum Envelope {
     /// |---|---|
     /// | `event_id`, `event_type`, `aggregate_type`, `aggregate_id` | strings, always present |
     /// | `event_key` | string, if the producer gave a key |
-    /// | `created_at` | RFC 3339 in UTC, if known |
     /// | `headers` | object of strings, if the producer gave any |
     /// | `content_type` | string, if the payload is not JSON |
     /// | `payload` | JSON: the stored bytes, untouched; other text: a string; no payload: `null` |

@@ -15,7 +15,6 @@ struct Flat<'a> {
     aggregate_type: String,
     aggregate_id: String,
     event_key: Option<String>,
-    created_at: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     content_type: Option<String>,
@@ -62,7 +61,7 @@ fn flat_is_exactly_this() {
     event.payload = Payload::Tombstone;
     assert_eq!(
         flat_text(&event),
-        r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","event_key":"k\"","created_at":"1970-01-01T00:00:00.000000Z","headers":{"traceparent":"00-ab"},"payload":null}"#
+        r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","event_key":"k\"","headers":{"traceparent":"00-ab"},"payload":null}"#
     );
     event.key = None;
     event.created_at = None;
@@ -173,14 +172,12 @@ proptest! {
         aggregate in any::<String>(),
         key in any::<Option<String>>(),
         headers in any::<BTreeMap<String, String>>(),
-        created_at in any::<Option<i64>>(),
     ) {
         let mut event = event();
         event.id = id.as_str().into();
         event.aggregate_id = aggregate.clone();
         event.key = key.clone();
         event.headers = headers.clone();
-        event.created_at = created_at.map(Timestamp);
         event.payload = Payload::Text(payload.clone());
         let message = encoded(Envelope::Flat, &event);
         let flat: Flat<'_> = serde_json::from_slice(&message.body).unwrap();
@@ -193,7 +190,6 @@ proptest! {
         prop_assert_eq!(flat.aggregate_id, aggregate);
         prop_assert_eq!(flat.event_key, key);
         prop_assert_eq!(flat.headers, headers);
-        prop_assert_eq!(flat.created_at.is_some(), created_at.is_some());
         prop_assert_eq!((&*flat.event_type, &*flat.aggregate_type), ("OrderPlaced", "ORDER"));
         prop_assert_eq!(flat.content_type, None);
     }

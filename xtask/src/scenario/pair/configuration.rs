@@ -101,6 +101,11 @@ impl Setup {
 }
 
 impl Pair<'_> {
+    /// Writes postrider.toml by a setup, for relays that are started from now on.
+    pub(in crate::scenario) fn reconfigure(&self, setup: &Setup) -> Result<()> {
+        self.configure(&setup.text(self.database().url(), &self.rabbit_url()))
+    }
+
     /// Writes postrider.toml, for relays that are started from now on.
     pub(in crate::scenario) fn configure(&self, text: &str) -> Result<()> {
         Ok(fs::write(self.directory().join("postrider.toml"), text)?)

@@ -75,6 +75,7 @@ pub(in crate::scenario) use relay::{Relay, Way};
 pub(in crate::scenario) use topology::Topology;
 
 use super::effects;
+use super::pg_measure::SETTINGS;
 use super::process::Process;
 use super::producer::{Counts, counts};
 use super::stage::Stage;
@@ -104,7 +105,7 @@ impl<'a> Pair<'a> {
         stage.note("starting PostgreSQL and RabbitMQ");
         let rabbit = rabbit()?;
         rabbit.add_vhost(&vhost)?;
-        let postgres = Postgres::start()?;
+        let postgres = Postgres::start_with(&SETTINGS)?;
         postgres.sql("postgres", "CREATE DATABASE shop");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -121,7 +122,7 @@ impl<'a> Pair<'a> {
             exchanges: setup.exchanges,
             database,
         };
-        pair.configure(&setup.text(&pair.postgres.url("shop"), &pair.rabbit.url(&pair.vhost)))?;
+        pair.reconfigure(setup)?;
         pair.postrider(&["migrate", "up"])?;
         pair.database.execute(producer::TABLES)?;
         stage.note("the servers are up");
