@@ -7,10 +7,11 @@ use std::time::Duration;
 use postrider_core::{Console, Secret};
 use postrider_relay::{Observer, Relay};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::health::{Health, OpenCircuit, Thresholds, judge};
 use crate::metrics::Metrics;
-use crate::sample::{Sample, Sampler};
+use crate::sample::{Sample, Sampler, WAIT_TIME};
 
 /// How many types of events have counters of their own; a producer that makes a type per event must not fill the memory.
 const MAX_TYPES: usize = 100;
@@ -57,8 +58,6 @@ pub(crate) struct Watched {
     pub(crate) name: String,
     pub(crate) relay: Relay,
     sampler: Sampler,
-    /// Where its relay runs.
-    runtime: Handle,
 }
 
 /// One outbox at one moment.
@@ -109,9 +108,12 @@ impl Admin {
             .metrics
             .expect(&name, destinations.iter().map(|one| one.name.as_str()));
         let watched = Arc::new(Watched {
-            sampler: Sampler::new(console, self.inner.options.thresholds.stalled_after),
+            sampler: Sampler::new(
+                console,
+                self.inner.options.thresholds.stalled_after,
+                Handle::current(),
+            ),
             relay: relay.clone(),
-            runtime: Handle::current(),
             name,
         });
         let mut outboxes = self
@@ -157,9 +159,23 @@ impl Inner {
             .unwrap_or_default()
     }
 
-    /// How an outbox is.
-    pub(crate) async fn picture(&self, outbox: &Watched) -> Picture {
-        let sample = outbox.sampler.sample(&outbox.runtime).await;
+    /// How all outboxes are, or the one that is named. All are asked before the first has answered, and all have the same
+    /// time to answer in: one that hangs makes nobody wait longer than it does alone.
+    pub(crate) async fn pictures(&self, wanted: Option<&str>) -> Vec<Picture> {
+        let deadline = Instant::now() + WAIT_TIME;
+        let outboxes = self.outboxes().into_iter();
+        let asked: Vec<_> = outboxes
+            .filter(|outbox| wanted.is_none_or(|wanted| wanted == outbox.name))
+            .map(|outbox| (outbox.sampler.ask(), outbox))
+            .collect();
+        let mut pictures = Vec::new();
+        for (coming, outbox) in asked {
+            pictures.push(self.picture(&outbox, coming.by(deadline).await));
+        }
+        pictures
+    }
+
+    fn picture(&self, outbox: &Watched, sample: Sample) -> Picture {
         let circuits = self.metrics.circuits.of(&outbox.name);
         Picture {
             health: judge(sample.seen.as_ref(), &circuits, &self.options.thresholds),
@@ -168,17 +184,5 @@ impl Inner {
             sample,
             circuits,
         }
-    }
-
-    /// How all outboxes are, or the one that is named. They are asked one after the other: each look is short, and a
-    /// crowd of them is not.
-    pub(crate) async fn pictures(&self, wanted: Option<&str>) -> Vec<Picture> {
-        let mut pictures = Vec::new();
-        for outbox in self.outboxes() {
-            if wanted.is_none_or(|wanted| wanted == outbox.name) {
-                pictures.push(self.picture(&outbox).await);
-            }
-        }
-        pictures
     }
 }

@@ -1,19 +1,19 @@
 //! The listener. A slow or hostile client is bounded in time, bytes and number, and costs publishing nothing.
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::Admin;
 
-/// How many clients are served at a time; the others wait.
+/// How many clients are served at a time.
 const CONNECTIONS: usize = 64;
 /// How long a client may take to say what it wants.
 const HEADER_TIME: Duration = Duration::from_secs(5);
@@ -30,21 +30,16 @@ impl Admin {
     /// Whoever binds to an address that other machines can reach asks [`crate::check_address`] first.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let service = TowerToHyperService::new(self.own_router());
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut places = Places::default();
         loop {
-            let next = async {
-                let place = places.clone().acquire_owned().await;
-                (place, listener.accept().await)
-            };
-            let (place, stream) = match stop.run_until_cancelled(next).await {
+            let stream = match stop.run_until_cancelled(listener.accept()).await {
                 None => return,
-                Some((Ok(place), Ok((stream, _)))) => (place, stream),
-                Some((_, Err(error))) => {
+                Some(Ok((stream, _))) => stream,
+                Some(Err(error)) => {
                     tracing::debug!(%error, "a client could not be accepted");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Some((Err(_), _)) => return,
             };
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -52,13 +47,14 @@ impl Admin {
                 .max_buf_size(REQUEST_BYTES)
                 .serve_connection(TokioIo::new(stream), service.clone());
             let stop = stop.clone();
-            tokio::spawn(async move {
-                let _place = place;
+            places.take(tokio::spawn(async move {
                 // A client that breaks off or sends nonsense is nobody's business but its own.
                 let _ = stop
                     .run_until_cancelled(tokio::time::timeout(CONNECTION_TIME, connection))
                     .await;
-            });
+            }));
+            // Who has already said what it wants is answered before somebody else can take its place.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -87,6 +83,25 @@ impl Admin {
         Ok(Serving {
             _stop: stop.drop_guard(),
         })
+    }
+}
+
+/// The clients that are served, the longest first.
+///
+/// A newcomer never waits for a place: when there is none, the client that has had one longest loses it. Waiting would let
+/// a crowd that says nothing keep `/health/live` from being answered, and a process that is well would be restarted.
+#[derive(Default)]
+struct Places(VecDeque<AbortHandle>);
+
+impl Places {
+    fn take(&mut self, client: JoinHandle<()>) {
+        self.0.retain(|client| !client.is_finished());
+        if self.0.len() >= CONNECTIONS
+            && let Some(longest) = self.0.pop_front()
+        {
+            longest.abort();
+        }
+        self.0.push_back(client.abort_handle());
     }
 }
 

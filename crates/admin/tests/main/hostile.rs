@@ -1,7 +1,7 @@
 //! Clients that mean no good, or that are just slow.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,22 +67,80 @@ async fn a_name_that_somebody_else_pointed_at_us_is_refused() {
     .unwrap();
 }
 
-/// Fault H21: clients that never finish their request lose their place, and the others are served again.
+/// Clients that take a place and let nobody else have it, as long as they are held.
+fn crowd(address: SocketAddr, number: usize, says: &[u8]) -> Vec<TcpStream> {
+    let one = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // One that was turned out already cannot be written to.
+        let _ = stream.write_all(says);
+        stream
+    };
+    (0..number).map(one).collect()
+}
+
+fn assert_alive_at_once(address: SocketAddr) {
+    let begun = Instant::now();
+    assert_eq!(ask(address, "/health/live", "").code, 200);
+    // Less than a client has for its header: nobody had to leave on time for this answer.
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+/// Fault H21: clients that never finish their request do not keep others from being answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_that_says_nothing_is_turned_out() {
+async fn a_crowd_that_says_nothing_does_not_hide_that_we_live() {
     let (_admin, _serving, address) = served(Options::default());
     tokio::task::spawn_blocking(move || {
-        let crowd: Vec<TcpStream> = (0..100)
-            .map(|_| {
-                let mut stream = TcpStream::connect(address).unwrap();
-                stream.write_all(b"GET /stats HTTP/1.1\r\nX-Slow: ").unwrap();
-                stream
-            })
-            .collect();
+        for says in [b"GET /stats HTTP/1.1\r\nX-Slow: ".as_slice(), b""] {
+            let _crowd = crowd(address, 300, says);
+            for _ in 0..10 {
+                assert_alive_at_once(address);
+            }
+        }
+    })
+    .await
+    .unwrap();
+}
+
+/// Fault H21: nor do clients that ask and ask and read nothing of what they get.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_reads_nothing_does_not_hide_that_we_live() {
+    let (_admin, _serving, address) = served(Options::default());
+    tokio::task::spawn_blocking(move || {
+        let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
+        let _crowd = crowd(address, 200, many.as_bytes());
+        assert_alive_at_once(address);
+    })
+    .await
+    .unwrap();
+}
+
+/// Fault H21: the number of clients is bounded; the one that has been there longest goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_of_too_many_clients_is_turned_out() {
+    let (_admin, _serving, address) = served(Options::default());
+    tokio::task::spawn_blocking(move || {
+        let mut crowd = crowd(address, 65, b"GET /stats HTTP/1.1\r\nX-Slow: ");
         let begun = Instant::now();
-        assert_eq!(ask(address, "/health/live", "").code, 200);
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-        drop(crowd);
+        crowd[0].set_read_timeout(Some(PATIENCE)).unwrap();
+        // Closed, or reset because of what it had said: gone in any case.
+        assert_eq!(crowd[0].read(&mut [0; 16]).unwrap_or(0), 0);
+        assert!(
+            begun.elapsed() < Duration::from_secs(3),
+            "it left on time, not for another"
+        );
+        crowd[64].set_nonblocking(true).unwrap();
+        let last = crowd[64].read(&mut [0; 16]).unwrap_err();
+        assert_eq!(last.kind(), std::io::ErrorKind::WouldBlock);
+    })
+    .await
+    .unwrap();
+}
+
+/// Fault H21.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_without_a_bound_is_not_read() {
+    let (_admin, _serving, address) = served(Options::default());
+    tokio::task::spawn_blocking(move || {
         let mut large = TcpStream::connect(address).unwrap();
         large.set_read_timeout(Some(PATIENCE)).unwrap();
         let header = format!("GET /stats HTTP/1.1\r\nX-Large: {}\r\n\r\n", "x".repeat(100_000));

@@ -4,4 +4,5 @@ mod alive;
 mod health;
 mod hostile;
 mod openmetrics;
+mod sampling;
 mod support;

@@ -1,0 +1,191 @@
+//! How often the database is asked, and what a client gets when it does not answer. The clock stands still unless
+//! everybody waits for it, so what takes ten seconds here takes none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use postrider_admin::{Admin, Options};
+use postrider_core::{
+    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
+    SentPage, Stats, StoreError,
+};
+use postrider_memory::MemorySink;
+use postrider_relay::Relay;
+use postrider_testkit::MemoryStore;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// A database that answers as often as it is allowed to.
+struct Hesitant {
+    store: MemoryStore,
+    allowed: Semaphore,
+    begun: AtomicUsize,
+    under_way: AtomicUsize,
+}
+
+/// Counts down also when the call is dropped.
+struct Call<'a>(&'a AtomicUsize);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Hesitant {
+    fn new(allowed: usize) -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::new(1),
+            allowed: Semaphore::new(allowed),
+            begun: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+        })
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (
+            self.begun.load(Ordering::SeqCst),
+            self.under_way.load(Ordering::SeqCst),
+        )
+    }
+}
+
+type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+impl Console for Hesitant {
+    fn stats(&self) -> Answer<'_, Stats> {
+        Box::pin(async {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            self.under_way.fetch_add(1, Ordering::SeqCst);
+            let _call = Call(&self.under_way);
+            self.allowed.acquire().await.unwrap().forget();
+            self.store.stats().await
+        })
+    }
+
+    fn list(&self, filter: Filter, limit: u32, from: Option<Cursor>) -> Answer<'_, Listing> {
+        self.store.list(filter, limit, from)
+    }
+
+    fn show(&self, id: EventId) -> Answer<'_, Vec<EventRecord>> {
+        self.store.show(id)
+    }
+
+    fn sent(&self, event_type: Option<String>, limit: u32, after: Option<Cursor>) -> Answer<'_, SentPage> {
+        self.store.sent(event_type, limit, after)
+    }
+
+    fn groups(&self) -> Answer<'_, Vec<Group>> {
+        self.store.groups()
+    }
+
+    fn act(&self, act: Act) -> Answer<'_, Chunk> {
+        self.store.act(act)
+    }
+
+    fn pause(&self, destination: Option<DestinationName>, paused: bool) -> Answer<'_, ()> {
+        self.store.pause(destination, paused)
+    }
+
+    fn purge(&self, older_than: Duration, limit: u32) -> Answer<'_, u64> {
+        self.store.purge(older_than, limit)
+    }
+}
+
+/// An outbox that is watched; its relay does not run.
+fn watch(admin: &Admin, name: &str, console: &Arc<Hesitant>) {
+    let relay = Relay::builder()
+        .name(name)
+        .store(Arc::new(console.store.clone()))
+        .sink(Arc::new(MemorySink::new()))
+        .build()
+        .unwrap();
+    admin.watch(&relay, console.clone());
+}
+
+/// Asks without a socket, so that the request is given up at the moment at which this is dropped.
+async fn stats(admin: &Admin) -> Value {
+    let service = TowerToHyperService::new(admin.router());
+    let request = Request::get("/stats").body(Body::empty()).unwrap();
+    let answer = service.call(request).await.unwrap();
+    let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    serde_json::from_slice::<Value>(&body).unwrap()["outboxes"].take()
+}
+
+const SHORT: Duration = Duration::from_millis(100);
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_that_gave_up_asked_for_is_there_for_the_next() {
+    let (admin, console) = (Admin::new(Options::default()), Hesitant::new(0));
+    watch(&admin, "orders", &console);
+    timeout(SHORT, stats(&admin))
+        .await
+        .expect_err("the database did not answer yet");
+    assert_eq!(console.counts(), (1, 1), "the look goes on without its client");
+    console.allowed.add_permits(1);
+    let answer = stats(&admin).await;
+    assert_eq!(answer["orders"]["queued"], 0);
+    assert_eq!(stats(&admin).await["orders"]["queued"], 0);
+    assert_eq!(console.counts(), (1, 0), "one look was enough for all of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_clients_give_up_there_is_one_look_and_it_ends() {
+    let (admin, console) = (Admin::new(Options::default()), Hesitant::new(0));
+    watch(&admin, "orders", &console);
+    for _ in 0..50 {
+        timeout(SHORT, stats(&admin)).await.expect_err("no answer yet");
+        assert_eq!(console.counts(), (1, 1));
+    }
+    // The look gives up on its own, without anybody who asks.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(console.counts(), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn outboxes_that_hang_cost_one_wait_and_hide_no_other() {
+    let admin = Admin::new(Options::default());
+    let (hung, well) = ([Hesitant::new(0), Hesitant::new(0)], Hesitant::new(1));
+    watch(&admin, "first", &hung[0]);
+    watch(&admin, "second", &hung[1]);
+    watch(&admin, "third", &well);
+    let begun = Instant::now();
+    let answer = stats(&admin).await;
+    let took = begun.elapsed();
+    assert!(
+        took < Duration::from_secs(4),
+        "two outboxes that hang took {took:?}"
+    );
+    assert_eq!(answer["third"]["queued"], 0);
+    for name in ["first", "second"] {
+        assert_eq!(answer[name]["error"]["kind"], "unreachable", "{answer}");
+        assert_eq!(answer[name]["status"], "failing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_look_gives_the_numbers_before_it_and_a_dead_database_is_told_in_the_end() {
+    let (admin, console) = (Admin::new(Options::default()), Hesitant::new(1));
+    watch(&admin, "orders", &console);
+    assert_eq!(stats(&admin).await["orders"]["queued"], 0);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let begun = Instant::now();
+    let answer = stats(&admin).await;
+    assert_eq!(
+        answer["orders"]["queued"], 0,
+        "the numbers of two seconds ago: {answer}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(stats(&admin).await["orders"]["error"]["kind"], "unreachable");
+    // An outage is not remembered: the next look sees that it is over.
+    console.allowed.add_permits(10);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(stats(&admin).await["orders"]["queued"], 0);
+}
