@@ -15,8 +15,6 @@ use crate::failure::Result;
 const LOST: usize = 1;
 const QUEUES: usize = 4;
 const SHARE: f64 = 0.9;
-/// A few seconds on a busy machine are no measurement.
-const REDUCED_SHARE: f64 = 0.7;
 const RATE: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(400);
 
@@ -94,12 +92,11 @@ fn play(stage: &Stage, exchanges: Exchanges, set: fn(&Pair<'_>, bool) -> Result<
             .sum::<f64>()
     };
     let share = of_others(&during) / of_others(&before);
-    let limit = stage.size(SHARE, REDUCED_SHARE);
     let report = pair.account()?;
     let duplicates = report.duplicates;
     let mut outcome = Outcome::of(report);
     outcome.went_well(settled);
-    outcome.bounded("share", share, share >= limit, &format!("at least {limit}"));
+    outcome.bounded("share", share, share >= SHARE, &format!("at least {SHARE}"));
     outcome.figure("outage_s", outage.as_secs());
     outcome.figure("dead", during.dead);
     outcome.check(during.dead == 0, || format!("{} events were dead", during.dead));

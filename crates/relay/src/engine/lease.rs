@@ -19,7 +19,7 @@ const KILLER_AFTER: u32 = 6;
 /// too: so many more than the window are marked. A mark too many costs nothing.
 const SPARE: usize = 64;
 /// How often a relay that does not hold every shard asks for more.
-const HUNGRY: Duration = Duration::from_secs(1);
+const HUNGRY: Duration = Duration::from_millis(500);
 /// No row has this place: it clears the suspect of a shard.
 const NOBODY: Seq = Seq(0);
 

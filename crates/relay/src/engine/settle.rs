@@ -21,7 +21,7 @@ const PATIENCE: u32 = 3;
 /// as long as the database waits for a lock.
 const PARTS: usize = 8;
 /// How long an entry rests that the database refuses alone, so that the others are written meanwhile.
-const REST: Duration = Duration::from_secs(30);
+const REST: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Settling {
