@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows};
+use tokio_postgres::error::SqlState;
 
 use crate::PgStore;
 use crate::config::PgOptions;
@@ -158,13 +159,35 @@ async fn take_turns(work: &Work) -> Result<()> {
         .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
         .await?;
     let name = work.sql("{outbox}");
-    work.client()
-        .execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))",
-            &[&name],
+    let sql = "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))";
+    let turn = work.client().execute(sql, &[&name]).await;
+    turn.map_err(|error| {
+        held(
+            error,
+            "another process has been migrating these tables for a minute: wait for its end",
         )
-        .await?;
+    })?;
     Ok(())
+}
+
+/// Nothing may be inserted between the count and the removal. Whoever comes while this waits for the lock waits behind it,
+/// and every service that produces comes here: so it waits for a moment only, and then tells who is in the way.
+async fn keep_out(work: &Work) -> Result<()> {
+    let sql = work.sql("SET LOCAL lock_timeout = '3s'; LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE");
+    let locked = work.client().batch_execute(&sql).await;
+    locked.map_err(|error| held(error, "the outbox table is in use: stop the relays and the services that produce, end \
+        transactions that are open (`SELECT pid, state, query FROM pg_stat_activity WHERE xact_start IS NOT NULL` shows \
+        them), and try again"))
+}
+
+/// Says what to do about a lock that was not to be had.
+fn held(error: tokio_postgres::Error, text: &str) -> Error {
+    match error.code() {
+        Some(state) if *state == SqlState::LOCK_NOT_AVAILABLE => {
+            Error::Store(StoreError::new(StoreErrorKind::Busy, text).with_source(error))
+        }
+        _ => Error::Postgres(error),
+    }
 }
 
 async fn up(work: &Work) -> Result<Vec<u32>> {
@@ -191,10 +214,7 @@ async fn down(work: &Work) -> Result<Vec<u32>> {
         return Err(wrong_version(found));
     }
     if found > 0 {
-        // Nothing may be inserted between the count and the end.
-        work.client()
-            .batch_execute(&work.sql("LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE"))
-            .await?;
+        keep_out(work).await?;
         let status = status(work).await?;
         found = status.installed;
         if status.queued + status.parked > 0 {

@@ -18,6 +18,7 @@ mod console;
 mod doorbell;
 mod faults;
 mod late;
+mod locks;
 mod pooler;
 mod privileges;
 mod produce;
