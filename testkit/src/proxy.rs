@@ -1,9 +1,8 @@
 //! A TCP proxy that fails on request: it cuts, delays, swallows and slices.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,6 +53,8 @@ struct Shared {
     cuts: watch::Sender<u64>,
     /// Bytes that may still go to the server before everything is cut.
     allowance: AtomicU64,
+    /// The port of the server.
+    server: AtomicU16,
 }
 
 impl Proxy {
@@ -65,12 +66,9 @@ impl Proxy {
             faults: watch::Sender::default(),
             cuts: watch::Sender::default(),
             allowance: AtomicU64::new(u64::MAX),
+            server: AtomicU16::new(server),
         });
-        let accepting = tokio::spawn(accept(
-            listener,
-            SocketAddr::from(([127, 0, 0, 1], server)),
-            Arc::clone(&shared),
-        ));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Proxy {
             port,
             shared,
@@ -86,6 +84,12 @@ impl Proxy {
     /// Changes what is done to all connections, those under way included.
     pub fn set(&self, faults: Faults) {
         self.shared.faults.send_replace(faults);
+    }
+
+    /// Leads to another server, as an address does after a failover. Connections to the one before end.
+    pub fn lead_to(&self, server: u16) {
+        self.shared.server.store(server, Ordering::SeqCst);
+        self.shared.cut();
     }
 
     /// Ends every connection at once. New ones are taken.
@@ -131,17 +135,18 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if shared.faults.borrow().refuse {
             continue;
         }
-        tokio::spawn(forward(client, server, Arc::clone(&shared)));
+        tokio::spawn(forward(client, Arc::clone(&shared)));
     }
 }
 
-async fn forward(client: TcpStream, server: SocketAddr, shared: Arc<Shared>) {
+async fn forward(client: TcpStream, shared: Arc<Shared>) {
     let mut cuts = shared.cuts.subscribe();
+    let server = ("127.0.0.1", shared.server.load(Ordering::SeqCst));
     let Ok(server) = TcpStream::connect(server).await else {
         return;
     };

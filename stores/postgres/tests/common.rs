@@ -7,9 +7,15 @@ use postrider_core::{
     Event, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, ParkedRow, QueuedRow, Range, Read, Receipt,
     RelayId, Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
 };
+use postrider_memory::MemorySink;
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything takes that a test waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Db {
     pub(crate) store: PgStore,
@@ -72,6 +78,58 @@ impl Db {
             store: self.store.clone(),
             fence,
         }
+    }
+}
+
+/// Waits for a condition, and fails when it does not come about.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "{what} does not come");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A relay of the engine at work, from a store into the memory.
+pub(crate) struct Running {
+    pub(crate) sink: MemorySink,
+    token: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn start(store: PgStore) -> Running {
+        let (sink, token) = (MemorySink::new(), CancellationToken::new());
+        let relay = postrider_relay::Relay::builder()
+            .store(Arc::new(store))
+            .sink(Arc::new(sink.clone()))
+            .build()
+            .expect("a relay");
+        let ends = token.clone();
+        let task = tokio::spawn(async move {
+            relay.run(ends).await;
+        });
+        Running { sink, token, task }
+    }
+
+    /// What has arrived, in its order.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        let messages = self.sink.messages();
+        messages
+            .iter()
+            .map(|message| message.event_id.to_string())
+            .collect()
+    }
+
+    /// Waits until so many have arrived, repeats among them.
+    pub(crate) async fn arrived(&self, count: usize) {
+        let arrived = self.sink.wait_for(count, PATIENCE).await;
+        arrived.unwrap_or_else(|few| panic!("{few}"));
+    }
+
+    pub(crate) async fn stop(self) {
+        self.token.cancel();
+        self.task.await.expect("the relay ends");
     }
 }
 
