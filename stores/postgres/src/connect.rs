@@ -22,6 +22,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::PgOptions;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::tls::Address;
 
 /// The pause after the first failure; it doubles up to [`PAUSE_MAX`], so that publishing resumes within seconds.
@@ -191,6 +192,7 @@ pub(crate) struct Link {
     /// A pooler stands between, which gives every transaction to another session.
     pooled: bool,
     limit: Duration,
+    identity: Arc<Identity>,
     state: tokio::sync::Mutex<State>,
     /// Whose session it is, where more than one has business with it that must not be mixed.
     pub(crate) turn: tokio::sync::Mutex<()>,
@@ -204,12 +206,13 @@ struct State {
 }
 
 impl Link {
-    pub(crate) fn new(address: Address, role: Role, options: &PgOptions) -> Self {
+    pub(crate) fn new(address: Address, role: Role, options: &PgOptions, identity: Arc<Identity>) -> Self {
         Self {
             address,
             role,
             pooled: false,
             limit: options.statement_timeout,
+            identity,
             state: tokio::sync::Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -232,7 +235,7 @@ impl Link {
         if let Some(at) = state.not_before {
             tokio::time::sleep_until(at).await;
         }
-        match open(&self.address, self.role, self.limit, self.pooled).await {
+        match open(self).await {
             Ok(session) => {
                 let session = Arc::new(session);
                 *state = State {
@@ -306,7 +309,8 @@ fn pause(failures: u32) -> Duration {
     longest / 2 + longest / 2 * jitter / 255
 }
 
-async fn open(address: &Address, role: Role, limit: Duration, pooled: bool) -> Result<Session> {
+async fn open(link: &Link) -> Result<Session> {
+    let address = &link.address;
     let attempt = async {
         let mut session = match &address.tls {
             Some(tls) => {
@@ -320,8 +324,9 @@ async fn open(address: &Address, role: Role, limit: Duration, pooled: bool) -> R
         };
         session.tls.clone_from(&address.tls);
         check(&session).await?;
-        let settings = settings(role, limit);
-        match pooled {
+        link.identity.look(&session).await;
+        let settings = settings(link.role, link.limit);
+        match link.pooled {
             true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),
             false => session.client.batch_execute(&settings).await?,
         }
@@ -329,7 +334,12 @@ async fn open(address: &Address, role: Role, limit: Duration, pooled: bool) -> R
     };
     // The driver's own limit is for the handshake of TCP only; a server that accepts and then says nothing, or says no more
     // after the handshake, needs this one.
-    let wait = address.config.get_connect_timeout().copied().unwrap_or(limit) * 2;
+    let wait = address
+        .config
+        .get_connect_timeout()
+        .copied()
+        .unwrap_or(link.limit)
+        * 2;
     timeout(wait, attempt).await.unwrap_or_else(|_| {
         Err(Error::new(
             StoreErrorKind::Unreachable,

@@ -58,9 +58,11 @@ mod error;
 mod heads;
 mod horizon;
 mod ident;
+mod identity;
 mod inbox;
 mod lease;
 mod operator;
+mod overdue;
 #[cfg(test)]
 mod plans;
 mod produce;

@@ -22,7 +22,7 @@ impl Planner {
         let store = PgStore::lazy(&database.url, options.clone()).unwrap();
         store.up().await.unwrap();
         let address = Address::parse(&database.url, &options).unwrap();
-        let session = Link::new(address, Role::Relay, &options)
+        let session = Link::new(address, Role::Relay, &options, Arc::default())
             .session("a test")
             .await
             .unwrap();

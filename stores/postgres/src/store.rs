@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::heads::Round;
 use crate::horizon::Horizon;
 use crate::ident::Tables;
+use crate::identity::Identity;
 use crate::operator::{Operator, Work};
 use crate::produce::{EnqueueError, Outbox};
 use crate::tls::Address;
@@ -50,6 +51,7 @@ struct Inner {
     bell: Option<Arc<Bell>>,
     read_sql: String,
     settle_sql: String,
+    identity: Arc<Identity>,
     horizon: Horizon,
     /// Where the search for due heads goes on at the next read.
     round: Round,
@@ -93,8 +95,10 @@ impl PgStore {
             None => None,
         };
         let pooled = options.poll_only || direct.is_some();
+        let identity = Arc::new(Identity::default());
         let link = |address: &Address, role, pooled| {
-            Arc::new(Link::new(address.clone(), role, &options).behind_pooler(pooled))
+            let link = Link::new(address.clone(), role, &options, Arc::clone(&identity));
+            Arc::new(link.behind_pooler(pooled))
         };
         let reads = link(&address, Role::Relay, pooled);
         let aside = match &direct {
@@ -114,6 +118,7 @@ impl PgStore {
                 operator: Operator::new(aside),
                 reads,
                 bell,
+                identity,
                 horizon: Horizon::default(),
                 round: Round::default(),
                 reading: Mutex::default(),
@@ -235,7 +240,15 @@ impl Store for PgStore {
                 inner
                     .writes
                     .run("renewing the lease", inner.writes.limit(), |session| async move {
-                        lease::heartbeat(&session, &inner.tables, &beat).await
+                        let replaced = inner.identity.is_doubted();
+                        if replaced {
+                            lease::doubt(&session, &inner.tables, &beat).await?;
+                        }
+                        let standing = lease::heartbeat(&session, &inner.tables, &beat).await?;
+                        if replaced {
+                            inner.identity.trust();
+                        }
+                        Ok(standing)
                     });
             let standing = standing.await?;
             self.maintain_in_time().await;
@@ -251,6 +264,10 @@ impl Store for PgStore {
             let page = inner
                 .reads
                 .run("reading the outbox", inner.reads.limit(), |session| async move {
+                    if inner.identity.is_doubted() {
+                        let text = "the database was replaced: the leases are renewed first";
+                        return Err(Error::new(StoreErrorKind::Busy, text));
+                    }
                     read::read(
                         &session,
                         &inner.tables,
