@@ -16,9 +16,13 @@ use crate::clock::Micros;
 use crate::connect::Session;
 use crate::error::{Error, Result};
 use crate::ident::Tables;
+use crate::overdue::Overdue;
 
 /// How often locks are looked at. The floor follows the queue at about twice this.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// A writer that is waited for so long is named, and again every so often.
+const OVERDUE_AFTER: Duration = Duration::from_secs(10);
+const OVERDUE_EVERY: Duration = Duration::from_secs(60);
 
 /// A prepared transaction has no process and keeps its number; after a restart it has another, which is why a new session
 /// starts from nothing, and so does another start of the server, which a pooler may hide.
@@ -51,9 +55,18 @@ struct State {
     decided: i64,
     /// The last place that was given when the last read looked.
     given: i64,
-    /// Is decided when all of these have ended.
-    candidate: Option<(i64, HashSet<String>)>,
+    candidate: Option<Candidate>,
     sampled_at: Option<Instant>,
+    /// When writers were last said to be overdue.
+    warned_at: Option<Instant>,
+}
+
+/// A place that is decided when some writers have ended.
+#[derive(Debug)]
+struct Candidate {
+    place: i64,
+    waits_for: HashSet<String>,
+    since: Instant,
 }
 
 impl State {
@@ -61,8 +74,24 @@ impl State {
         *self = State {
             session: self.session,
             started: self.started,
+            warned_at: self.warned_at,
             ..State::default()
         };
+    }
+
+    /// Whether it is time to name the writers that are waited for.
+    fn overdue(&mut self, writers: &HashSet<String>) -> Option<Overdue> {
+        let candidate = self.candidate.as_ref()?;
+        let waited = candidate.since.elapsed();
+        let rested = self.warned_at.is_none_or(|at| at.elapsed() >= OVERDUE_EVERY);
+        if waited < OVERDUE_AFTER || !rested {
+            return None;
+        }
+        self.warned_at = Some(Instant::now());
+        Some(Overdue {
+            writers: candidate.waits_for.intersection(writers).cloned().collect(),
+            waited,
+        })
     }
 }
 
@@ -80,8 +109,9 @@ impl Horizon {
         state.given > state.decided && rested
     }
 
-    /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for.
-    pub(crate) fn sampled(&self, Sample { started, writers }: Sample) {
+    /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for. Gives the
+    /// writers that are to be named, because they have been waited for too long.
+    pub(crate) fn sampled(&self, Sample { started, writers }: Sample) -> Option<Overdue> {
         let mut state = self.lock();
         if state
             .started
@@ -91,19 +121,26 @@ impl Horizon {
             state.forget();
         }
         state.sampled_at = Some(Instant::now());
-        if let Some((place, waits_for)) = &state.candidate {
-            if !waits_for.is_disjoint(&writers) {
-                return;
+        if let Some(candidate) = &state.candidate {
+            if !candidate.waits_for.is_disjoint(&writers) {
+                return state.overdue(&writers);
             }
-            state.decided = state.decided.max(*place);
+            state.decided = state.decided.max(candidate.place);
             state.candidate = None;
         }
         if state.given > state.decided {
             match writers.is_empty() {
                 true => state.decided = state.given,
-                false => state.candidate = Some((state.given, writers)),
+                false => {
+                    state.candidate = Some(Candidate {
+                        place: state.given,
+                        waits_for: writers,
+                        since: Instant::now(),
+                    });
+                }
             }
         }
+        None
     }
 
     /// What is decided for a snapshot taken from now on.
@@ -151,6 +188,28 @@ mod tests {
             started: 1,
             writers: names.iter().map(|name| (*name).to_owned()).collect(),
         }
+    }
+
+    /// Fault A6. Named after a while, not before, and not at every sample.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_stays_is_named_now_and_then() {
+        let horizon = Horizon::default();
+        horizon.saw(10);
+        assert_eq!(horizon.sampled(set(&["3/1", "4/7"])), None);
+        tokio::time::advance(OVERDUE_AFTER / 2).await;
+        assert_eq!(horizon.sampled(set(&["3/1"])), None);
+        tokio::time::advance(OVERDUE_AFTER / 2).await;
+        let named = horizon.sampled(set(&["3/1", "9/9"])).expect("it is named");
+        assert_eq!(
+            (named.writers, named.waited),
+            (vec!["3/1".to_owned()], OVERDUE_AFTER)
+        );
+        tokio::time::advance(OVERDUE_EVERY / 2).await;
+        assert_eq!(horizon.sampled(set(&["3/1"])), None);
+        tokio::time::advance(OVERDUE_EVERY / 2).await;
+        assert!(horizon.sampled(set(&["3/1"])).is_some(), "it is still there");
+        horizon.sampled(set(&["9/9"]));
+        assert_eq!(horizon.decided(), 10);
     }
 
     /// Fault A25.

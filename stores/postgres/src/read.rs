@@ -14,6 +14,7 @@ use crate::heads::Round;
 use crate::horizon::{self, Horizon};
 use crate::ident::Tables;
 use crate::lease;
+use crate::overdue;
 use crate::row::{self, destination_text, storable};
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
@@ -54,8 +55,8 @@ pub(crate) async fn read(
         true => (Some(horizon::writers(session, tables).await?), rows.await?),
         false => (None, rows.await?),
     };
-    if let Some(writers) = writers {
-        horizon.sampled(writers);
+    if let Some(overdue) = writers.and_then(|writers| horizon.sampled(writers)) {
+        overdue::warn(session, tables, &overdue).await?;
     }
     let mut page = Page {
         read_to: read.ranges.iter().map(untouched).collect(),

@@ -10,7 +10,7 @@ use postrider_relay::Relay;
 use postrider_testkit::ledger::{Arrived, Committed, Ledger};
 use tokio_util::sync::CancellationToken;
 
-use crate::common::Db;
+use crate::common::{Db, Running, event, until};
 
 const WRITERS: u64 = 64;
 const TURNS: u64 = 60;
@@ -130,4 +130,51 @@ async fn write(writer: u64, url: String) {
         }
         tx.commit().await.expect("committed");
     }
+}
+
+/// Fault A6. A writer that stays open holds back its own events and nobody else's, those behind it in its shard and its
+/// key included; and the log names it, once for a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_stays_open_is_named_and_delays_nobody() {
+    crate::log::keep();
+    let db = Db::new().await;
+    let url = format!("{}?application_name=forgetful", db.database.url);
+    let mut client = crate::common::connect(&url).await;
+    let tx = client.transaction().await.expect("a transaction");
+    let pid: i32 = tx
+        .query_one("SELECT pg_backend_pid()", &[])
+        .await
+        .expect("a number")
+        .get(0);
+    Outbox::default()
+        .enqueue(&tx, &event("held", "k"))
+        .await
+        .expect("enqueued");
+
+    let running = Running::start(db.store.clone());
+    let others: Vec<_> = (0..50)
+        .map(|n| event(&format!("e{n}"), if n % 2 == 0 { "k" } else { "l" }))
+        .collect();
+    db.enqueue(&others).await;
+    running.arrived(50).await;
+    assert_eq!(
+        db.number("SELECT count(*) FROM outbox"),
+        0,
+        "and they are settled"
+    );
+    // That it was waited for so long is what is said, so this takes as long.
+    let named = [
+        "WARN".to_owned(),
+        format!("pid={pid} "),
+        "application=\"forgetful\"".to_owned(),
+    ];
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    until("its name", || !crate::log::lines(&named).is_empty()).await;
+    db.enqueue(&[event("later", "k")]).await;
+    running.arrived(51).await;
+    tx.commit().await.expect("committed");
+    running.arrived(52).await;
+    assert_eq!(running.ids().last().map(String::as_str), Some("held"));
+    running.stop().await;
+    assert_eq!(crate::log::lines(&named).len(), 1);
 }
