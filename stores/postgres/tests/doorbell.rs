@@ -143,3 +143,27 @@ async fn a_limit_that_lets_nothing_end_is_refused() {
     assert_eq!(error.kind(), StoreErrorKind::Other);
     assert!(error.to_string().contains("statement_timeout"), "{error}");
 }
+
+/// Fault A21. A queue of notifications that is full would fail the commit of every producer that rings: a producer does not
+/// ring then, and the poll finds its event.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_of_notifications_fails_no_producer() {
+    let db = Db::new().await;
+    let bell = db.store.doorbell().expect("a doorbell");
+    let mut ring = arm(&bell).await;
+    until(&db, SLEEPING, 4).await;
+    // Eight gigabytes are needed to fill it: the server is made to say that they are there.
+    let superuser = db.connect().await;
+    superuser
+        .batch_execute(
+            "SET allow_system_table_mods = on;
+             CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS double precision
+                 LANGUAGE sql AS 'SELECT 0.9::double precision'",
+        )
+        .await
+        .expect("it says so");
+    db.enqueue(&[event("a", "k")]).await;
+    let rang = tokio::time::timeout(Duration::from_millis(500), &mut ring).await;
+    assert!(rang.is_err(), "nobody was rung for");
+    assert_eq!(db.relay("one").await.queued().await.len(), 1);
+}

@@ -74,12 +74,14 @@ BEGIN
 END $$;
 
 -- Rings only while a relay sleeps on the shard: NOTIFY takes a lock of the whole cluster at commit. The shared lock, kept
--- until the end of the transaction, tells a relay that goes to sleep that something is on its way.
+-- until the end of the transaction, tells a relay that goes to sleep that something is on its way. A queue of notifications
+-- that somebody lets fill up would fail the commit in the end: half full, nobody is rung for, and the poll finds the event.
 CREATE FUNCTION {outbox_ring}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_notify('postrider_' || TG_RELID, '')
     FROM (SELECT DISTINCT f.shard FROM fresh f) f
-    WHERE NOT pg_try_advisory_xact_lock_shared((TG_RELID::bigint - 2147483648)::integer, f.shard);
+    WHERE CASE WHEN pg_try_advisory_xact_lock_shared((TG_RELID::bigint - 2147483648)::integer, f.shard) THEN false
+               ELSE pg_notification_queue_usage() < 0.5 END;
     RETURN NULL;
 END $$;
 CREATE TRIGGER {name outbox_ring} AFTER INSERT ON {outbox} REFERENCING NEW TABLE AS fresh
