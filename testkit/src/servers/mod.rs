@@ -9,6 +9,7 @@ mod pgbouncer;
 mod ports;
 mod postgres;
 pub mod rabbitmq;
+mod small_disk;
 mod watched;
 
 use std::io;

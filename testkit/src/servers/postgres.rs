@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::binaries::binaries;
 use super::certificates::Authority;
-use super::{command, free_port, give, unprivileged};
+use super::{command, free_port, give, small_disk, unprivileged};
 use crate::process::{Process, TempDir, scratch};
 
 /// How long a start may take. Generous: after `kill -9` the log is played back first.
@@ -38,6 +38,8 @@ struct Own {
     port: u16,
     /// What is set beside the settings for tests, and wins over them.
     settings: Vec<String>,
+    /// The size of the disk at [`Own::small_disk`] in MiB.
+    disk: Option<u32>,
     process: Mutex<Option<Process>>,
 }
 
@@ -60,18 +62,23 @@ impl Postgres {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| match Self::named() {
             Some(server) => server,
-            None => Self::start_own(true, &[]).unwrap_or_else(|error| panic!("{error}")),
+            None => Self::start_own(true, &[], None).unwrap_or_else(|error| panic!("{error}")),
         })
     }
 
     /// A server of the caller's own, which may be stopped, killed and frozen.
     pub fn start() -> io::Result<Postgres> {
-        Self::start_own(false, &[])
+        Self::start_own(false, &[], None)
+    }
+
+    /// The same with a disk of so many MiB beside its own, which ends with it; [`Postgres::small_database`] is on it.
+    pub fn start_with_small_disk(mib: u32) -> io::Result<Postgres> {
+        Self::start_own(false, &[], Some(mib))
     }
 
     /// The same with settings of its own, such as `fsync=on`: tests go without, measurements must not.
     pub fn start_with(settings: &[&str]) -> io::Result<Postgres> {
-        Self::start_own(false, settings)
+        Self::start_own(false, settings, None)
     }
 
     fn named() -> Option<Postgres> {
@@ -82,7 +89,7 @@ impl Postgres {
         })
     }
 
-    fn start_own(dies_with_us: bool, settings: &[&str]) -> io::Result<Postgres> {
+    fn start_own(dies_with_us: bool, settings: &[&str], disk: Option<u32>) -> io::Result<Postgres> {
         let binaries = binaries()?;
         let user = unprivileged(&["postgres", "nobody"])?;
         let folder = scratch("postgres")?;
@@ -114,6 +121,7 @@ impl Postgres {
             folder,
             port,
             settings,
+            disk,
             process: Mutex::default(),
         };
         own.start(dies_with_us)?;
@@ -144,10 +152,29 @@ impl Postgres {
     ///
     /// When it cannot be made.
     pub fn database(&self) -> TestDatabase {
+        self.database_with("")
+    }
+
+    /// A new, empty database on the small disk: its tables, and not the server's log, are what fills it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such disk, or the database cannot be made.
+    pub fn small_database(&self) -> TestDatabase {
+        let own = self.own().expect("a server of our own");
+        let disk = own.small_disk();
+        self.sql(
+            "postgres",
+            &format!("CREATE TABLESPACE small LOCATION '{}'", disk.display()),
+        );
+        self.database_with("TABLESPACE small")
+    }
+
+    fn database_with(&self, options: &str) -> TestDatabase {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.sql("postgres", &format!("CREATE DATABASE {name} {options}"));
         TestDatabase {
             url: self.url(&name),
             name,
@@ -236,6 +263,7 @@ impl Postgres {
             folder,
             port: free_port()?,
             settings: own.settings.clone(),
+            disk: None,
             process: Mutex::default(),
         };
         standby.start(false)?;
@@ -289,23 +317,31 @@ impl Own {
         self.folder.path().join("data")
     }
 
+    fn small_disk(&self) -> PathBuf {
+        self.folder.path().join("small-disk")
+    }
+
     fn start(&self, dies_with_us: bool) -> io::Result<()> {
         let log = File::options()
             .create(true)
             .append(true)
             .open(self.folder.path().join("log"))?;
+        let program = self.binaries.join("postgres");
         let mut server = match dies_with_us {
             true => {
                 let mut keeper = command(Path::new("/bin/sh"), self.user);
-                keeper
-                    .args(["-c", KEEPER])
-                    .arg(self.folder.path())
-                    .arg(self.binaries.join("postgres"));
+                keeper.args(["-c", KEEPER]).arg(self.folder.path()).arg(program);
                 keeper.stdin(Stdio::piped());
                 keeper
             }
             false => {
-                let mut server = command(&self.binaries.join("postgres"), self.user);
+                let mut server = match self.disk {
+                    Some(mib) => {
+                        std::fs::create_dir_all(self.small_disk())?;
+                        small_disk::command(&program, self.user, &self.small_disk(), mib)
+                    }
+                    None => command(&program, self.user),
+                };
                 server.stdin(Stdio::null());
                 server
             }
