@@ -12,12 +12,42 @@ use tokio_postgres::Row;
 use crate::clock::{self, Micros};
 use crate::error::Result;
 use crate::heads::Line;
-use crate::row::{COUNT, Stored, destination, seq};
+use crate::row::{Stored, destination, seq};
 use crate::schema;
 
-/// Where the columns of a row begin, behind its kind, and what stands behind them.
-const STORED: usize = 1;
-const BEHIND: usize = STORED + COUNT;
+/// The columns of the answer, as `read.sql` has them.
+mod column {
+    use crate::row;
+
+    pub(super) const KIND: usize = 0;
+    /// The first of [`row::COLUMNS`], whose place, shard and lane some kinds have without the others.
+    pub(super) const STORED: usize = 1;
+    pub(super) const SEQ: usize = STORED + row::SEQ;
+    pub(super) const SHARD: usize = STORED + row::SHARD;
+    pub(super) const LANE: usize = STORED + row::LANE;
+    pub(super) const BLOCKED: usize = STORED + row::COUNT;
+    pub(super) const SENT_BEFORE: usize = BLOCKED + 1;
+    pub(super) const DESTINATION: usize = BLOCKED + 2;
+    pub(super) const ORDER_KEY: usize = BLOCKED + 3;
+    pub(super) const VERSION: usize = BLOCKED + 4;
+    pub(super) const ATTEMPTS: usize = BLOCKED + 5;
+    pub(super) const FAILURES: usize = BLOCKED + 6;
+    pub(super) const MAYBE_SENT: usize = BLOCKED + 7;
+    pub(super) const REDRIVEN: usize = BLOCKED + 8;
+    pub(super) const FIRST_FAILED_AT: usize = BLOCKED + 9;
+    pub(super) const LAST_FAILED_AT: usize = BLOCKED + 10;
+    pub(super) const RANGE: usize = BLOCKED + 11;
+    pub(super) const LINE: usize = BLOCKED + 12;
+    pub(super) const GIVEN: usize = BLOCKED + 13;
+    pub(super) const INSTALLED: usize = BLOCKED + 14;
+    pub(super) const MOMENT: usize = BLOCKED + 15;
+    pub(super) const NEXT_DUE_AT: usize = BLOCKED + 16;
+    pub(super) const VISITED: usize = BLOCKED + 17;
+    pub(super) const ALL_DUE: usize = BLOCKED + 18;
+}
+
+/// How many columns only the head of the answer fills: the last ones.
+pub(crate) const HEAD: usize = column::ALL_DUE + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the destination.
 /// Headers do not count: a producer that repeats itself sends a new trace context with the same event. The bounds on the
@@ -75,7 +105,7 @@ impl Answer {
 
     /// Takes one row of any kind; the head comes first.
     pub(crate) fn take(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<()> {
-        match row.try_get::<_, i32>(0)? {
+        match row.try_get::<_, i32>(column::KIND)? {
             0 => self.head(row, page)?,
             1 => {
                 let row = self.queued(row, ranges, page)?;
@@ -84,28 +114,28 @@ impl Answer {
             2 => page.parked.push(self.parked(row)?),
             3 => {
                 let line = (
-                    row.try_get(BEHIND + 2)?,
-                    row.try_get(BEHIND + 3)?,
-                    row.try_get(3)?,
+                    row.try_get(column::DESTINATION)?,
+                    row.try_get(column::LINE)?,
+                    row.try_get(column::LANE)?,
                 );
-                self.reached.push((row.try_get(2)?, line));
+                self.reached.push((row.try_get(column::SHARD)?, line));
             }
             _ => {
                 let index = index(row)?;
-                left_out(page, index, seq(row.try_get(1)?).before());
+                left_out(page, index, seq(row.try_get(column::SEQ)?).before());
             }
         }
         Ok(())
     }
 
     fn head(&mut self, row: &Row, page: &mut Page) -> Result<()> {
-        schema::check(row.try_get::<_, Option<i16>>(2)?.map(i32::from))?;
-        self.given = row.try_get(1)?;
-        self.now = row.try_get::<_, Micros>(STORED + 13)?.0;
-        let next: Option<Micros> = row.try_get(STORED + 14)?;
+        schema::check(row.try_get(column::INSTALLED)?)?;
+        self.given = row.try_get(column::GIVEN)?;
+        self.now = row.try_get::<_, Micros>(column::MOMENT)?.0;
+        let next: Option<Micros> = row.try_get(column::NEXT_DUE_AT)?;
         page.next_due_in = next.map(|at| clock::until(self.now, at.0));
-        self.visited = row.try_get(BEHIND + 5)?;
-        self.all_due = row.try_get(BEHIND + 7)?;
+        self.visited = row.try_get(column::VISITED)?;
+        self.all_due = row.try_get(column::ALL_DUE)?;
         Ok(())
     }
 
@@ -119,7 +149,7 @@ impl Answer {
                 left_out(page, index, answer.seq);
             }
         }
-        let blocked: Option<Vec<&str>> = row.try_get(BEHIND)?;
+        let blocked: Option<Vec<&str>> = row.try_get(column::BLOCKED)?;
         answer.blocked = match blocked {
             None => Blocked::Nowhere,
             Some(names) if names.contains(&"") => Blocked::Everywhere,
@@ -139,23 +169,23 @@ impl Answer {
         };
         let mut answer = self.answer(row)?;
         // A row keeps the key that it was parked under: one that is scheduled stands alone.
-        answer.key = OrderKey::from(row.try_get::<_, &str>(BEHIND + 3)?);
+        answer.key = OrderKey::from(row.try_get::<_, &str>(column::ORDER_KEY)?);
         Ok(ParkedRow {
             row: answer,
-            destination: destination(row.try_get(BEHIND + 2)?),
-            version: u64::try_from(row.try_get::<_, i64>(BEHIND + 4)?).unwrap_or(0),
-            attempts: count(BEHIND + 5)?,
-            failures: count(BEHIND + 6)?,
-            maybe_sent: row.try_get(BEHIND + 7)?,
-            redriven: row.try_get(BEHIND + 8)?,
-            failing_for: ago(BEHIND + 9)?,
-            failed_ago: ago(BEHIND + 10)?,
+            destination: destination(row.try_get(column::DESTINATION)?),
+            version: u64::try_from(row.try_get::<_, i64>(column::VERSION)?).unwrap_or(0),
+            attempts: count(column::ATTEMPTS)?,
+            failures: count(column::FAILURES)?,
+            maybe_sent: row.try_get(column::MAYBE_SENT)?,
+            redriven: row.try_get(column::REDRIVEN)?,
+            failing_for: ago(column::FIRST_FAILED_AT)?,
+            failed_ago: ago(column::LAST_FAILED_AT)?,
         })
     }
 
     fn answer(&self, row: &Row) -> Result<QueuedRow> {
-        let stored = Stored::read(row, STORED)?;
-        let known: Option<Vec<&str>> = row.try_get(BEHIND + 1)?;
+        let stored = Stored::read(row, column::STORED)?;
+        let known: Option<Vec<&str>> = row.try_get(column::SENT_BEFORE)?;
         let sent_before = |text: &str| SentBefore {
             destination: text.get(1..).unwrap_or_default().into(),
             same_content: text.starts_with('1'),
@@ -182,7 +212,7 @@ impl Answer {
 
 /// Which range a row belongs to.
 fn index(row: &Row) -> Result<usize> {
-    let range: i64 = row.try_get(BEHIND + 4)?;
+    let range: i64 = row.try_get(column::RANGE)?;
     Ok(usize::try_from(range - 1).unwrap_or(usize::MAX))
 }
 

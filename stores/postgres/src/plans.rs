@@ -89,14 +89,14 @@ impl Planner {
             .join(",");
         let tokens = (0..SHARDS).map(|_| "0").collect::<Vec<_>>().join(",");
         let (seqs, ids) = (list(&|n| n.to_string()), list(&|n| format!("id-{n}")));
-        let (zeros, names, nulls) = (
-            list(&|_| "0".to_owned()),
+        let (outcomes, names, nulls) = (
+            list(&|_| "decided".to_owned()),
             list(&|_| "d".to_owned()),
             list(&|_| "NULL".to_owned()),
         );
         self.explain(&format!(
-            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{zeros}}}', '{{{names}}}', '{{{nulls}}}',
-             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"w\":0}}}}')"
+            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', '{{{names}}}', '{{{nulls}}}',
+             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"outcome\":\"sent\"}}}}')"
         ))
         .await
     }

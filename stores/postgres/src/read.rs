@@ -19,7 +19,7 @@ use crate::row::{self, destination_text, storable};
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
 pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
-    let mut template = include_str!("sql/read.sql").to_owned();
+    let mut template = include_str!("sql/read.sql").replace("{no_head}", &["NULL"; decode::HEAD].join(", "));
     for table in ["o", "p"] {
         let known = match dedup {
             true => decode::sent_before(table),

@@ -19,16 +19,26 @@ pub(crate) const COLUMNS: &str = "seq, shard, lane, event_id, event_type, aggreg
 pub(crate) const SENT_COLUMNS: &str = "seq, 0::smallint, 0::smallint, event_id, event_type, aggregate_type, aggregate_id, \
      event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
 
+/// The same for an answer that is no row.
+pub(crate) const NO_COLUMNS: &str = "NULL::bigint AS seq, NULL::smallint AS shard, NULL::smallint AS lane, NULL::text AS event_id, \
+     NULL::text AS event_type, NULL::text AS aggregate_type, NULL::text AS aggregate_id, NULL::text AS event_key, \
+     NULL::text AS payload, NULL::bytea AS payload_bytes, NULL::text AS content_type, NULL::text AS headers, \
+     NULL::integer AS priority, NULL::timestamptz AS available_at, NULL::timestamptz AS created_at, NULL::text AS replay_id, \
+     NULL::timestamptz AS enqueued_at";
+
 /// What a producer wrote, moved unchanged from table to table.
 pub(crate) const CARRIED: &str = "event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, \
      content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
 
-/// How many columns [`COLUMNS`] are.
+/// Where some of [`COLUMNS`] stand, and how many there are.
+pub(crate) const SEQ: usize = 0;
+pub(crate) const SHARD: usize = 1;
+pub(crate) const LANE: usize = 2;
 pub(crate) const COUNT: usize = 17;
 
-/// The columns of [`CARRIED`] of one table.
-pub(crate) fn carried_of(table: &str) -> String {
-    let columns: Vec<String> = CARRIED
+/// A list of columns, as those of one table.
+pub(crate) fn of(table: &str, columns: &str) -> String {
+    let columns: Vec<String> = columns
         .split(',')
         .map(|name| format!("{table}.{}", name.trim()))
         .collect();
@@ -91,9 +101,9 @@ impl Stored {
             None => event.order_key(),
         };
         Ok(Self {
-            seq: seq(row.try_get(at)?),
-            shard: Shard(u16::try_from(row.try_get::<_, i16>(at + 1)?).unwrap_or(0)),
-            lane: Lane::of(i64::from(row.try_get::<_, i16>(at + 2)?)),
+            seq: seq(row.try_get(at + SEQ)?),
+            shard: Shard(u16::try_from(row.try_get::<_, i16>(at + SHARD)?).unwrap_or(0)),
+            lane: Lane::of(i64::from(row.try_get::<_, i16>(at + LANE)?)),
             key,
             event_id,
             available_at: event.available_at,

@@ -22,8 +22,19 @@ pub(crate) fn sql(tables: &Tables, history: bool) -> String {
     } else {
         ""
     };
-    tables.sql(&include_str!("sql/settle.sql").replace("{history}", history))
+    let template = include_str!("sql/settle.sql")
+        .replace("{history}", history)
+        .replace("{entry}", ENTRY)
+        .replace("{park}", PARK);
+    tables.sql(&template)
 }
+
+/// What became of the parked row `o`: an object that [`WrittenParked::take`] makes, by [`place_of`].
+const ENTRY: &str = "($12::jsonb -> (o.seq || ':' || o.destination))";
+
+/// The fields of an object that [`park`] makes, but for the destination.
+const PARK: &str =
+    "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text";
 
 /// Writes what became of a batch; answers one result an entry, queued entries first.
 pub(crate) async fn settle(
@@ -95,7 +106,7 @@ struct Written<'a> {
     id: Vec<Cow<'a, str>>,
     /// Only of rows that are parked.
     key: Vec<Option<Cow<'a, str>>>,
-    outcome: Vec<i16>,
+    outcome: Vec<&'static str>,
     destination: Vec<Option<Cow<'a, str>>>,
     receipt: Vec<Option<Cow<'a, str>>>,
     more: Vec<Option<String>>,
@@ -110,12 +121,6 @@ struct WrittenParked {
     seq: Vec<i64>,
     entries: serde_json::Map<String, Value>,
 }
-
-const SENT: i16 = 0;
-const DUPLICATE: i16 = 1;
-const AGAIN: i16 = 2;
-const SPLIT: i16 = 3;
-const DROPPED: i16 = 2;
 
 impl<'a> Written<'a> {
     fn of(settle: &'a Settle) -> Self {
@@ -140,9 +145,9 @@ impl<'a> Written<'a> {
     /// The first destination has columns of its own, because most events have one; the others share a list.
     fn leaves(&mut self, leaves: &'a Leaves) {
         let (outcome, sent, parks) = match leaves {
-            Leaves::Decided { sent, parked } => (SENT, sent.as_slice(), parked.as_slice()),
-            Leaves::Duplicate => (DUPLICATE, [].as_slice(), [].as_slice()),
-            Leaves::Dropped => (DROPPED, [].as_slice(), [].as_slice()),
+            Leaves::Decided { sent, parked } => ("decided", sent.as_slice(), parked.as_slice()),
+            Leaves::Duplicate => ("duplicate", [].as_slice(), [].as_slice()),
+            Leaves::Dropped => ("dropped", [].as_slice(), [].as_slice()),
         };
         let first = sent.first();
         let more = sent.iter().skip(1).map(|(destination, receipt)| {
@@ -177,40 +182,48 @@ impl<'a> Written<'a> {
 
 impl WrittenParked {
     fn take(&mut self, n: u64, entry: &SettleParked) {
-        let from = destination_text(entry.destination.as_ref());
-        let (what, receipt, stays, others) = match &entry.then {
-            Then::Sent(receipt) => (SENT, receipt.0.as_deref(), None, Vec::new()),
-            Then::Duplicate => (DUPLICATE, None, None, Vec::new()),
-            Then::Again(stays) => (AGAIN, None, Some(stays), Vec::new()),
-            // One of the rows that replace this one may be this one: it is changed, and the others are put beside it.
-            Then::Split(parks) => {
-                let is_same = |one: &&Park| destination_text(one.destination.as_ref()) == from;
-                let stays = parks.iter().find(is_same);
-                let what = if stays.is_some() { AGAIN } else { SPLIT };
-                (
-                    what,
-                    None,
-                    stays,
-                    parks.iter().filter(|one| !is_same(one)).map(park).collect(),
-                )
-            }
-        };
-        let key = format!("{}:{}", row::place(entry.seq), storable(from));
+        let place = place_of(entry);
         // One entry a row: what was published counts, whatever else is said of the row.
-        let published = |entry: &Value| matches!(entry["w"].as_i64(), Some(0 | 1));
-        if self.entries.get(&key).is_some_and(published) {
+        if self.entries.get(&place).is_some_and(is_published) {
             return;
         }
+        let mut written = match &entry.then {
+            Then::Sent(receipt) => json!({"outcome": "sent", "receipt": receipt.0.as_deref().map(storable)}),
+            Then::Duplicate => json!({"outcome": "duplicate"}),
+            Then::Again(stays) => json!({"outcome": "again", "stays": park(stays)}),
+            Then::Split(parks) => split(entry, parks),
+        };
+        written["n"] = n.into();
+        written["version"] = entry.version.into();
         self.seq.push(row::place(entry.seq));
-        let mut written = json!({"n": n, "w": what, "v": entry.version, "r": receipt.map(storable)});
-        if let Some(stays) = stays {
-            written["k"] = park(stays);
-        }
-        if !others.is_empty() {
-            written["m"] = Value::Array(others);
-        }
-        self.entries.insert(key, written);
+        self.entries.insert(place, written);
     }
+}
+
+/// How [`ENTRY`] finds what became of a row.
+fn place_of(entry: &SettleParked) -> String {
+    let destination = destination_text(entry.destination.as_ref());
+    format!("{}:{}", row::place(entry.seq), storable(destination))
+}
+
+fn is_published(written: &Value) -> bool {
+    written["outcome"] == "sent" || written["outcome"] == "duplicate"
+}
+
+/// One of the rows that replace this one may be this one: it is changed, and the others are put beside it.
+fn split(entry: &SettleParked, parks: &[Park]) -> Value {
+    let from = destination_text(entry.destination.as_ref());
+    let (stays, beside): (Vec<&Park>, Vec<&Park>) = parks
+        .iter()
+        .partition(|one| destination_text(one.destination.as_ref()) == from);
+    let mut written = match stays.first() {
+        Some(stays) => json!({"outcome": "again", "stays": park(stays)}),
+        None => json!({"outcome": "split"}),
+    };
+    if !beside.is_empty() {
+        written["beside"] = beside.into_iter().map(park).collect();
+    }
+    written
 }
 
 fn list(values: impl Iterator<Item = Value>) -> Option<String> {

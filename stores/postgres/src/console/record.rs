@@ -6,12 +6,12 @@ use tokio_postgres::Row;
 use super::{View, severity, status};
 use crate::clock::Micros;
 use crate::error::Result;
-use crate::row::{COUNT, Stored, destination};
+use crate::row::{Stored, destination};
 
 const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = $1 AND event_id = $2";
 
 const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
-            first_failed_at, last_failed_at, CASE WHEN NOT dead THEN next_attempt_at END
+            first_failed_at, last_failed_at, CASE WHEN NOT dead THEN next_attempt_at END AS tried_again_at
      FROM {outbox_parked_status} WHERE seq = $1 AND event_id = $2 ORDER BY severity, destination";
 
 /// By the id, which has an index; the place tells events that share one apart.
@@ -75,43 +75,43 @@ fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute 
 
 fn parked_route(row: &Row) -> Result<RecordedRoute> {
     Ok(RecordedRoute {
-        attempts: count(row, COUNT + 2)?,
-        failures: count(row, COUNT + 3)?,
-        error_kind: row.try_get(COUNT + 4)?,
-        error: row.try_get(COUNT + 5)?,
-        failed: time(row, COUNT + 6)?.zip(time(row, COUNT + 7)?),
-        next_attempt_at: time(row, COUNT + 8)?,
-        ..route(destination(row.try_get(COUNT)?), status(row.try_get(COUNT + 1)?))
+        attempts: count(row, "attempts")?,
+        failures: count(row, "failures")?,
+        error_kind: row.try_get("error_kind")?,
+        error: row.try_get("error_text")?,
+        failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
+        next_attempt_at: time(row, "tried_again_at")?,
+        ..route(destination(row.try_get("destination")?), status(row.try_get("status")?))
     })
 }
 
 fn sent_route(row: &Row) -> Result<RecordedRoute> {
-    let name: Option<&str> = row.try_get(COUNT)?;
+    let name: Option<&str> = row.try_get("destination")?;
     let name = name.filter(|name| !name.is_empty()).map(DestinationName::from);
-    let (attempts, failures) = (count(row, COUNT + 3)?, count(row, COUNT + 4)?);
-    if row.try_get::<_, &str>(COUNT + 5)? == "discarded" {
+    let (attempts, failures) = (count(row, "attempts")?, count(row, "failures")?);
+    if row.try_get::<_, &str>("outcome")? == "discarded" {
         return Ok(RecordedRoute {
             attempts,
             failures,
-            error: row.try_get(COUNT + 6)?,
+            error: row.try_get("reason")?,
             ..route(name, Status::Discarded)
         });
     }
     Ok(RecordedRoute {
-        published_at: time(row, COUNT + 1)?,
-        receipt: row.try_get(COUNT + 2)?,
+        published_at: time(row, "published_at")?,
+        receipt: row.try_get("receipt")?,
         attempts,
         failures,
         ..route(name, Status::Published)
     })
 }
 
-fn count(row: &Row, index: usize) -> Result<u32> {
-    let number: i64 = row.try_get(index)?;
+fn count(row: &Row, column: &str) -> Result<u32> {
+    let number: i64 = row.try_get(column)?;
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn time(row: &Row, index: usize) -> Result<Option<Timestamp>> {
-    let time: Option<Micros> = row.try_get(index)?;
+fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+    let time: Option<Micros> = row.try_get(column)?;
     Ok(time.map(Timestamp::from))
 }

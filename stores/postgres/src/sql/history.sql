@@ -9,5 +9,5 @@ history AS (
     UNION ALL
     SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), p.receipt, 'published', p.attempts, p.failures,
         p.error_kind, p.error_text, p.last_failed_at, now()
-    FROM p WHERE p.what = 0
+    FROM p WHERE p.outcome = 'sent'
 ),

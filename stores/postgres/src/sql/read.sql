@@ -1,5 +1,6 @@
 -- Kinds of rows: 0 the head of the answer, 1 queued, 2 parked, 3 how far the search for heads went in a shard,
--- 4 the first row that was left out of a range. All from one snapshot.
+-- 4 the first row that was left out of a range. All from one snapshot. Every kind has the columns of all, null where it has
+-- nothing to say; decode.rs lists them in the order of kind 0, which names them.
 WITH RECURSIVE
 lines AS (
     (SELECT n.* FROM unnest($7::smallint[], $8::text[], $9::text[]::uuid[], $10::smallint[]) s(shard, destination, line, lane)
@@ -91,37 +92,37 @@ fitting AS MATERIALIZED (
         WINDOW o AS (ORDER BY f.rank, f.range ROWS UNBOUNDED PRECEDING)
     ) c WHERE c.total <= (SELECT r.bytes FROM room r) OR (c.n = 1 AND NOT EXISTS (SELECT 1 FROM taken))
 )
-SELECT 0 AS kind,
-       (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS seq,
-       (SELECT max(m.version) FROM {outbox_migrations} m)::smallint AS shard, NULL::smallint AS lane,
-       NULL::text AS event_id, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::bytea, NULL::text, NULL::text,
-       NULL::integer,
-       now() AS available_at,
-       (SELECT min(h.next_attempt_at) FROM heads h WHERE h.next_attempt_at > now()) AS created_at,
-       NULL::text AS replay_id, NULL::timestamptz AS enqueued_at, NULL::text[] AS blocked, NULL::text[] AS sent,
-       NULL::text AS destination, NULL::text AS order_key, NULL::bigint AS version, (SELECT count(*) FROM visited) AS attempts,
-       NULL::bigint,
+-- Kind 0.
+SELECT 0 AS kind, {no_columns}, NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL::text AS destination,
+       NULL::text AS order_key, NULL::bigint AS version, NULL::bigint AS attempts, NULL::bigint AS failures,
+       NULL::boolean AS maybe_sent, NULL::boolean AS redriven, NULL::timestamptz AS first_failed_at,
+       NULL::timestamptz AS last_failed_at, NULL::bigint AS range, NULL::text AS line,
+       (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given,
+       (SELECT max(m.version) FROM {outbox_migrations} m) AS installed,
+       now() AS moment,
+       (SELECT min(h.next_attempt_at) FROM heads h WHERE h.next_attempt_at > now()) AS next_due_at,
+       (SELECT count(*) FROM visited) AS visited,
        (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $12::bigint
-           AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS maybe_sent,
-       NULL::boolean, NULL::timestamptz, NULL::timestamptz
+           AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due
 UNION ALL
-SELECT 4, min(f.seq), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, f.range, NULL, NULL, NULL, NULL, NULL, NULL
+-- Kind 4: range and seq.
+SELECT 4, min(f.seq), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, f.range, NULL, {no_head}
 FROM found f WHERE NOT (SELECT r.is_enough FROM room r) AND f.seq NOT IN (SELECT c.seq FROM fitting c) GROUP BY f.range
 UNION ALL
-SELECT 3, NULL, v.shard, v.lane, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       v.destination, v.line::text, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+-- Kind 3: shard, lane, destination and line.
+SELECT 3, NULL, v.shard, v.lane, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, v.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.line::text, {no_head}
 FROM visited v
 WHERE v.n IN (SELECT max(w.n) FROM visited w GROUP BY w.shard) AND (SELECT count(*) FROM visited) >= $11::bigint
 UNION ALL
-SELECT 2, t.seq, p.shard, p.lane, p.event_id, p.event_type, p.aggregate_type, p.aggregate_id, p.event_key, p.payload,
-       p.payload_bytes, p.content_type, p.headers, p.priority, p.available_at, p.created_at, p.replay_id, p.enqueued_at,
-       NULL, {sent_before p}, p.destination, p.order_key, p.version, p.attempts, p.failures, p.maybe_sent, p.redriven,
-       p.first_failed_at, p.last_failed_at
+-- Kind 2.
+SELECT 2, {columns p}, NULL, {sent_before p}, p.destination, p.order_key, p.version, p.attempts, p.failures, p.maybe_sent,
+       p.redriven, p.first_failed_at, p.last_failed_at, NULL, NULL, {no_head}
 FROM (SELECT * FROM taken ORDER BY n) t JOIN {outbox_parked} p ON p.seq = t.seq AND p.destination = t.destination
 UNION ALL
-SELECT 1, o.seq, o.shard, o.lane, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.event_key, o.payload,
-       o.payload_bytes, o.content_type, o.headers, o.priority, o.available_at, o.created_at, o.replay_id, o.enqueued_at,
+-- Kind 1.
+SELECT 1, {columns o},
        CASE WHEN (SELECT EXISTS (SELECT 1 FROM {outbox_parked})) AND EXISTS (
            SELECT 1 FROM {outbox_parked} b WHERE b.line = {line o} AND b.lane = o.lane
        ) THEN (
@@ -138,5 +139,5 @@ SELECT 1, o.seq, o.shard, o.lane, o.event_id, o.event_type, o.aggregate_type, o.
                SELECT 1 FROM {outbox_parked} b
                WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead))
        ) END,
-       {sent_before o}, NULL, NULL, o.range, NULL, NULL, NULL, NULL, NULL, NULL
+       {sent_before o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, NULL, {no_head}
 FROM found o WHERE (SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c)

@@ -1,6 +1,7 @@
 -- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
 -- a list of one is a condition of an index and nothing else, a shard behind a sum is no condition of any, and what became of
 -- parked rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
+-- {entry} is what became of the parked row `o`, {park} what is written of a row that is parked; both are in settle.rs.
 WITH
 f AS MATERIALIZED (
     SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)
@@ -9,7 +10,7 @@ f AS MATERIALIZED (
 ),
 d AS (
     DELETE FROM {outbox} o
-    USING unnest($3::bigint[], $4::text[], $5::text[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::text[])
+    USING unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
         WITH ORDINALITY x(place, id, order_key, outcome, destination, receipt, more, parks, n)
     WHERE o.seq = ANY (ARRAY[x.place]) AND (o.event_id || '') = x.id AND (o.shard + 0) = ANY (ARRAY(SELECT f.shard FROM f))
       -- Another event is parked at this place only after the sequence was reset by hand. The row stays queued, where it can
@@ -22,9 +23,10 @@ d AS (
 p AS (
     DELETE FROM {outbox_parked} o
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' IN ('0', '1') OR (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '3' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text))
-    RETURNING o.*, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w')::smallint AS what, ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'r' AS receipt, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks,
-        (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
+      AND ({entry} ->> 'outcome' IN ('sent', 'duplicate')
+           OR ({entry} ->> 'outcome' = 'split' AND {entry} ->> 'version' = o.version::text))
+    RETURNING o.*, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt, {entry} -> 'beside' AS parks,
+        ({entry} ->> 'n')::bigint AS n
 ),
 u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
@@ -34,11 +36,10 @@ u AS (
             coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
             CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
             CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
-        FROM jsonb_to_record(($12::jsonb -> (o.seq || ':' || o.destination)) -> 'k')
-            k(dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text))
+        FROM jsonb_to_record({entry} -> 'stays') k({park}))
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'w' = '2' AND ($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'v' = o.version::text
-    RETURNING o.*, ($12::jsonb -> (o.seq || ':' || o.destination)) -> 'm' AS parks, (($12::jsonb -> (o.seq || ':' || o.destination)) ->> 'n')::bigint AS n
+      AND {entry} ->> 'outcome' = 'again' AND {entry} ->> 'version' = o.version::text
+    RETURNING o.*, {entry} -> 'beside' AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (
     INSERT INTO {outbox_parked} (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
@@ -52,13 +53,12 @@ parked AS (
         FROM d WHERE d.parks IS NOT NULL
         UNION ALL
         SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks
-        FROM p WHERE p.what = 3 AND p.parks IS NOT NULL
+        FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
         UNION ALL
         SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks
         FROM u WHERE u.parks IS NOT NULL
     ) r
-    CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, dead boolean, wait bigint, attempts bigint,
-        failures bigint, maybe_sent boolean, kind text, text text)
+    CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     ON CONFLICT (seq, destination) DO NOTHING
 ),
 {history}
@@ -66,11 +66,12 @@ counted AS (
     INSERT INTO {outbox_counter} AS c (slot, published, duplicates, dropped)
     SELECT (SELECT min(f.shard) FROM f), sum(n.published), sum(n.duplicates), sum(n.dropped)
     FROM (
-        SELECT CASE WHEN d.outcome = 0 THEN (d.destination IS NOT NULL)::integer
+        SELECT CASE WHEN d.outcome = 'decided' THEN (d.destination IS NOT NULL)::integer
                     + CASE WHEN d.more IS NULL THEN 0 ELSE json_array_length(d.more::json) END ELSE 0 END AS published,
-               (d.outcome = 1)::integer AS duplicates, (d.outcome = 2)::integer AS dropped FROM d
+               (d.outcome = 'duplicate')::integer AS duplicates, (d.outcome = 'dropped')::integer AS dropped FROM d
         UNION ALL
-        SELECT (p.what = 0)::integer, (p.what = 1)::integer, (p.what = 3 AND p.parks IS NULL)::integer FROM p
+        SELECT (p.outcome = 'sent')::integer, (p.outcome = 'duplicate')::integer,
+               (p.outcome = 'split' AND p.parks IS NULL)::integer FROM p
     ) n
     HAVING sum(n.published) + sum(n.duplicates) + sum(n.dropped) > 0
     ON CONFLICT (slot) DO UPDATE SET published = c.published + excluded.published,
