@@ -32,6 +32,8 @@ pub struct RabbitOptions {
     pub user: Option<String>,
     /// In place of the password of the url.
     pub password: Option<Secret>,
+    /// A file that holds the password, read at every connect: a new password needs no restart.
+    pub password_file: Option<PathBuf>,
     /// What the connection is called in RabbitMQ's own lists.
     pub name: String,
     /// Publish calls at a time, each on a channel of its own.
@@ -60,6 +62,7 @@ impl RabbitOptions {
             url: url.into(),
             user: None,
             password: None,
+            password_file: None,
             name: "postrider".to_owned(),
             channels: CHANNELS,
             max_message_bytes: MAX_MESSAGE_BYTES,
@@ -76,6 +79,12 @@ impl RabbitOptions {
     pub fn login(mut self, user: Option<String>, password: Option<Secret>) -> Self {
         self.user = user;
         self.password = password;
+        self
+    }
+
+    /// Sets [`RabbitOptions::password_file`]; it wins over any other password.
+    pub fn password_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.password_file = Some(file.into());
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::Shutdown;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::{RabbitOptions, url};
 #[derive(Clone)]
 pub(crate) struct Dialer {
     uri: AMQPUri,
+    password_file: Option<PathBuf>,
     tls: Option<RustlsConnector>,
     limit: Duration,
     name: String,
@@ -36,6 +38,7 @@ impl Dialer {
         };
         Ok(Dialer {
             uri,
+            password_file: options.password_file.clone(),
             tls,
             limit: options.connect_timeout,
             name: format!("{} {role}", options.name),
@@ -43,6 +46,7 @@ impl Dialer {
     }
 
     pub(crate) async fn dial(&self) -> Result<Live, Failure> {
+        let uri = self.uri_now().await?;
         let socket = Socket::default();
         let (kept, tls, limit) = (socket.clone(), self.tls.clone(), self.limit);
         // It runs on the client's own thread, which would outlive a connect that nobody waits for any more.
@@ -55,7 +59,7 @@ impl Dialer {
         };
         let runtime = lapin::runtime::default_runtime().map_err(|error| error::connecting(&error))?;
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let connecting = Connection::connector(self.uri.clone(), runtime, connect, properties);
+        let connecting = Connection::connector(uri, runtime, connect, properties);
         match tokio::time::timeout(self.limit, connecting).await {
             Ok(Ok(connection)) => Ok(Live {
                 connection,
@@ -72,6 +76,21 @@ impl Dialer {
                 Err(self.placed(Failure::new(ErrorKind::Unreachable, text)))
             }
         }
+    }
+
+    /// The url with the password as it is now.
+    async fn uri_now(&self) -> Result<AMQPUri, Failure> {
+        let mut uri = self.uri.clone();
+        if let Some(file) = &self.password_file {
+            let text = tokio::fs::read_to_string(file).await.map_err(|error| {
+                let text = format!("the password cannot be read from {}: {error}", file.display());
+                self.placed(Failure::new(ErrorKind::Credentials, text))
+            })?;
+            // One line break at its end belongs to the editor, not to the password.
+            let text = text.strip_suffix('\n').unwrap_or(&text);
+            uri.authority.userinfo.password = text.strip_suffix('\r').unwrap_or(text).to_owned();
+        }
+        Ok(uri)
     }
 
     /// Names the broker in the failure, without its user or password.

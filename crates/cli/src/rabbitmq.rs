@@ -9,6 +9,9 @@ pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, 
     let mut options = RabbitOptions::new(rabbit.url.clone())
         .name(format!("postrider {name}"))
         .login(broker.user.clone(), broker.password.clone());
+    if let Some(file) = &broker.password_file {
+        options = options.password_file(file);
+    }
     if let Some(channels) = rabbit.channels {
         options = options.channels(channels);
     }

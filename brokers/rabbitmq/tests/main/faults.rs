@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{ErrorKind, Sink};
 use postrider_rabbitmq::RabbitOptions;
+use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::rabbitmq;
 
 use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to, until};
 
+/// Fault B8.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_alarm_blocks_and_ends() {
     let vhost = rabbitmq::alone().await;
@@ -42,6 +44,7 @@ async fn a_memory_alarm_blocks_and_ends() {
     sink.close().await;
 }
 
+/// Fault B27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_about_credentials() {
     let vhost = rabbitmq::private().await;
@@ -55,6 +58,52 @@ async fn a_wrong_password_is_about_credentials() {
     sink.close().await;
 }
 
+/// Fault B27. A login that is changed or revoked while it is used: said to be about credentials, nothing is sent, and it
+/// flows by itself when the login is right again, on either side, without a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_is_changed_or_revoked_may_be_set_right() {
+    const USER: &str = "rotated";
+    let vhost = rabbitmq::private().await;
+    let proxy = Proxy::start(vhost.port()).await.expect("a proxy starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("password");
+    let set = |password: &str| vhost.user(USER, password).expect("a user can be changed");
+    set("first");
+    std::fs::write(&file, "first\n").expect("written");
+    let options = RabbitOptions::new(vhost.url_by(USER, proxy.port())).password_file(&file);
+    let queue = vhost.named("rotated");
+    let sink = open(options.declare(queues([queue.as_str()])));
+    let address = to("", &queue);
+    confirm_all(&sink, &numbered("before", 5, &address)).await;
+
+    let limit = Duration::from_secs(10);
+    let refused = Some(ErrorKind::Credentials);
+    // The broker knows another password, which the file does not have yet.
+    set("second");
+    proxy.cut();
+    until(&sink, &message("changed", &address), refused, limit).await;
+    std::fs::write(&file, "second\n").expect("written");
+    until(&sink, &message("new", &address), None, limit).await;
+    // The broker throws out a user who is gone, and lets it in again when it is back.
+    vhost.remove_user(USER).expect("a user can be removed");
+    until(&sink, &message("revoked", &address), refused, limit).await;
+    set("second");
+    until(&sink, &message("back", &address), None, limit).await;
+    // A file that is missing is about credentials too, and named.
+    std::fs::remove_file(&file).expect("removed");
+    proxy.cut();
+    until(&sink, &message("missing", &address), refused, limit).await;
+    let answer = format!("{:?}", publish(&sink, &numbered("m", 1, &address)).await);
+    assert!(answer.contains("password cannot be read"), "{answer}");
+    std::fs::write(&file, "second").expect("written");
+    until(&sink, &message("there", &address), None, limit).await;
+    sink.close().await;
+    let client = Client::connect(&vhost.url()).await.expect("a client connects");
+    let ids = client.take_ids(&queue).await;
+    assert_eq!(ids[5..], ["new", "back", "there"], "{ids:?}");
+}
+
+/// Fault B1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_at_the_address_is_answered_at_once() {
     let port = {
@@ -76,6 +125,7 @@ async fn nobody_at_the_address_is_answered_at_once() {
     sink.close().await;
 }
 
+/// Faults B1 and B20.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_broker_times_out_and_is_found_again() {
     let vhost = rabbitmq::alone().await;

@@ -38,6 +38,8 @@ pub struct Broker {
     pub user: Option<String>,
     /// For brokers with a login.
     pub password: Option<Secret>,
+    /// Where the password came from, for brokers that read it again.
+    pub password_file: Option<PathBuf>,
 }
 
 /// What kind of broker it is.
@@ -109,6 +111,7 @@ impl BrokerTable {
             span: url.span(),
             unsupported: None,
             user: self.user.map(Spanned::into_inner),
+            password_file: self.password_file.as_ref().map(|file| file.get_ref().clone()),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
         })
     }

@@ -10,16 +10,24 @@ use super::{PASSWORD, USER};
 
 /// Creates or changes something.
 pub(super) fn put(port: u16, path: &str, body: &str) -> io::Result<()> {
-    let (status, text) = ask(port, "PUT", path, body)?;
-    match status {
-        200..=299 => Ok(()),
-        _ => Err(io::Error::other(format!("PUT /api/{path}: {status} {text}"))),
-    }
+    expect("PUT", path, ask(port, "PUT", path, body)?).map(drop)
+}
+
+/// Removes something.
+pub(super) fn delete(port: u16, path: &str) -> io::Result<()> {
+    expect("DELETE", path, ask(port, "DELETE", path, "")?).map(drop)
 }
 
 /// Whether it is there and lets us in.
 pub(super) fn answers(port: u16) -> bool {
     ask(port, "GET", "whoami", "").is_ok_and(|(status, _)| status == 200)
+}
+
+fn expect(method: &str, path: &str, (status, text): (u16, String)) -> io::Result<String> {
+    match status {
+        200..=299 => Ok(text),
+        _ => Err(io::Error::other(format!("{method} /api/{path}: {status} {text}"))),
+    }
 }
 
 fn ask(port: u16, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {

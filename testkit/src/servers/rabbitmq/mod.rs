@@ -178,6 +178,17 @@ impl Vhost {
         node.permit(name, if may { ".*" } else { "" })
     }
 
+    /// Makes a user who may do everything here, or gives the one that there is another password.
+    pub fn user(&self, name: &str, password: &str) -> io::Result<()> {
+        let (node, vhost) = self.private();
+        node.user(vhost, name, password)
+    }
+
+    /// Removes a user; the server closes its connections.
+    pub fn remove_user(&self, name: &str) -> io::Result<()> {
+        self.private().0.remove_user(name)
+    }
+
     fn private(&self) -> (&'static RabbitMq, &str) {
         match &self.place {
             Place::Private { node, name } => (node, name),

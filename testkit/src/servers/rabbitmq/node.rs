@@ -199,6 +199,22 @@ impl RabbitMq {
         self.permit(name, ".*")
     }
 
+    /// Makes a user who may do everything in a virtual host, or gives the one that there is another password.
+    pub(super) fn user(&self, vhost: &str, name: &str, password: &str) -> io::Result<()> {
+        let body = format!("{{\"password\":\"{password}\",\"tags\":\"\"}}");
+        management::put(self.ports.management, &format!("users/{name}"), &body)?;
+        let body = "{\"configure\":\".*\",\"write\":\".*\",\"read\":\".*\"}";
+        management::put(
+            self.ports.management,
+            &format!("permissions/{vhost}/{name}"),
+            body,
+        )
+    }
+
+    pub(super) fn remove_user(&self, name: &str) -> io::Result<()> {
+        management::delete(self.ports.management, &format!("users/{name}"))
+    }
+
     /// Sets, by a pattern, which exchanges the user may publish to.
     pub fn permit(&self, vhost: &str, write: &str) -> io::Result<()> {
         let body = format!("{{\"configure\":\".*\",\"write\":\"{write}\",\"read\":\".*\"}}");
