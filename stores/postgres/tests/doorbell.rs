@@ -39,7 +39,7 @@ async fn until(db: &Db, sql: &str, wanted: i64) {
     }
 }
 
-/// A bell that goes on ringing keeps the relay awake for ever, at hundreds of statements a second.
+/// Fault A21. A bell that goes on ringing keeps the relay awake for ever, at hundreds of statements a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_armed_bell_is_silent_after_it_rang_once() {
     let db = Db::new().await;
@@ -54,7 +54,7 @@ async fn an_armed_bell_is_silent_after_it_rang_once() {
     heard(ring).await;
 }
 
-/// A lock that stays would make every producer notify, with nobody asleep.
+/// Fault A18. A lock that stays would make every producer notify, with nobody asleep.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_arming_that_is_interrupted_leaves_no_lock() {
     let db = Db::new().await;
@@ -76,7 +76,7 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
     heard(ring).await;
 }
 
-/// Beside a pooler the doorbell and the operators share the direct connection: neither is part of what the other does.
+/// Fault A22. Beside a pooler the doorbell and the operators share the direct connection: neither is part of what the other does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bell_is_armed_outside_of_an_operators_transaction() {
     let db = Db::new().await;
@@ -110,7 +110,7 @@ async fn a_bell_is_armed_outside_of_an_operators_transaction() {
     heard(ring).await;
 }
 
-/// Whoever stops waiting for an operator's call does not leave its locks to others.
+/// Fault A18. Whoever stops waiting for an operator's call does not leave its locks to others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operators_call_that_is_dropped_leaves_no_lock() {
     let db = Db::new().await;

@@ -32,6 +32,7 @@ async fn as_role(db: &Db, role: &str) -> Relay {
     }
 }
 
+/// Fault H17.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_and_its_console_need_only_what_is_granted() {
     let db = Db::new().await;
@@ -110,7 +111,7 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
     assert_eq!(gone, 1);
 }
 
-/// Where functions are not for everybody by default, the grants name the ones that are needed.
+/// Fault H17. Where functions are not for everybody by default, the grants name the ones that are needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_are_granted_where_they_are_not_public() {
     let db = Db::without_tables(few_shards());
@@ -131,6 +132,7 @@ async fn functions_are_granted_where_they_are_not_public() {
     assert_eq!(relay.send_all().await, 2);
 }
 
+/// Fault H17.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_grants_is_denied() {
     let db = Db::new().await;
@@ -143,7 +145,7 @@ async fn a_role_without_grants_is_denied() {
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
 }
 
-/// A producer needs `INSERT` on the outbox and nothing else: no sequence, no other table.
+/// Fault H17. A producer needs `INSERT` on the outbox and nothing else: no sequence, no other table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_producer_may_only_insert() {
     let db = Db::new().await;

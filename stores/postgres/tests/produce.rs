@@ -60,6 +60,7 @@ async fn refusals_have_kinds() {
     assert_eq!(*error.kind(), EnqueueErrorKind::Schema);
 }
 
+/// Fault D1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_happens_once() {
     let db = Db::new().await;

@@ -100,7 +100,7 @@ async fn the_horizon_goes_back_with_the_places() {
     assert!(page.horizon < Seq(20), "{:?}", page.horizon);
 }
 
-/// A lease that ends in years was written before the clock was set back: it is not waited for.
+/// Fault F2. A lease that ends in years was written before the clock was set back: it is not waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ends_in_years_is_not_believed() {
     let db = Db::new().await;

@@ -114,6 +114,7 @@ async fn a_server_that_falls_silent_after_the_handshake_is_given_up() {
     assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error:?}");
 }
 
+/// Fault H15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_are_verified() {
     let server = server(&["ssl=on"]).await;
@@ -143,6 +144,7 @@ async fn certificates_are_verified() {
     );
 }
 
+/// Fault H15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_text_is_refused_off_loopback() {
     let server = server(&[]).await;

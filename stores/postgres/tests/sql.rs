@@ -55,6 +55,7 @@ async fn any_row_that_is_accepted_is_read() {
     );
 }
 
+/// Fault G4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_bound_to_text_are_refused_where_the_producer_sees_it() {
     let db = Db::new().await;
@@ -65,6 +66,7 @@ async fn bytes_bound_to_text_are_refused_where_the_producer_sees_it() {
     assert!(client.batch_execute(both).await.is_err());
 }
 
+/// Fault C17.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_is_kept_by_day() {
     let options = PgOptions {
@@ -97,7 +99,7 @@ async fn the_history_is_kept_by_day() {
     assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 1);
 }
 
-/// Without a history the partitions hold what operators threw away, and must not gather either.
+/// Fault C17. Without a history the partitions hold what operators threw away, and must not gather either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_history_old_partitions_go_too() {
     let options = PgOptions {
@@ -112,6 +114,7 @@ async fn without_a_history_old_partitions_go_too() {
     assert_eq!(db.number(parts), 9, "from yesterday to a week ahead");
 }
 
+/// Fault A5.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_keys_give_writers_of_a_key_an_order() {
     let options = PgOptions {
@@ -178,6 +181,7 @@ async fn producers_ring_only_while_a_relay_sleeps() {
     }
 }
 
+/// Fault A24.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tables_are_made_once_and_removed_when_empty() {
     let db = Db::without_tables(few_shards());

@@ -27,7 +27,7 @@ pub(crate) fn bound(exchange: &str, queue: &str) -> Topology {
     }
 }
 
-/// 10,000 publishes, several batches at a time, one in twenty to nobody: not one of those is counted as sent, and not
+/// Fault B4. 10,000 publishes, several batches at a time, one in twenty to nobody: not one of those is counted as sent, and not
 /// one of the others is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn not_one_unroutable_message_is_counted_as_sent() {
@@ -66,6 +66,7 @@ async fn not_one_unroutable_message_is_counted_as_sent() {
     assert_eq!(client.purge(&queue).await, 9_501, "exactly the others arrived");
 }
 
+/// Fault B10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_exchange_is_the_fault_of_its_own_messages() {
     let vhost = rabbitmq::shared().await;
@@ -90,6 +91,7 @@ async fn a_missing_exchange_is_the_fault_of_its_own_messages() {
     assert_eq!(kind(&alone[0]), Some(ErrorKind::AddressNotFound));
 }
 
+/// Fault B11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_binding_and_exchange_are_noticed_and_come_back() {
     let vhost = rabbitmq::shared().await;
@@ -125,6 +127,7 @@ async fn a_deleted_binding_and_exchange_are_noticed_and_come_back() {
     assert_eq!(ids.len(), 11, "{ids:?}");
 }
 
+/// Fault B27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_permission_is_the_fault_of_the_address() {
     let vhost = rabbitmq::private().await;

@@ -81,7 +81,7 @@ async fn a_lost_exchange_hits_its_neighbours_once() {
     sink.close().await;
 }
 
-/// The message that tries is not sent a second time, and those behind it go in the same call.
+/// Fault B11. The message that tries is not sent a second time, and those behind it go in the same call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exchange_that_is_back_takes_the_whole_call() {
     let vhost = rabbitmq::shared().await;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Incoming, Source, Verdict};
+use postrider_core::{ErrorKind, Incoming, Sink, Source, Verdict};
 use postrider_rabbitmq::{RabbitOptions, RabbitSource, Topology};
 use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::rabbitmq::{self, PASSWORD, USER};
 
-use crate::support::{Client, confirm_all, message, numbered, open, queues, to};
+use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -32,6 +32,7 @@ async fn gather(source: &RabbitSource, count: usize) -> Vec<Incoming> {
     all
 }
 
+/// Faults D3, D4 and D10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verdicts_mean_what_they_say() {
     let vhost = rabbitmq::shared().await;
@@ -77,6 +78,7 @@ async fn verdicts_mean_what_they_say() {
     dead.close().await;
 }
 
+/// Fault D16.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_prefetch_bounds_what_is_held_and_close_gives_it_back() {
     let vhost = rabbitmq::shared().await;
@@ -119,6 +121,7 @@ async fn receive_within(source: &RabbitSource, limit: Duration) -> Option<Vec<In
         .map(Result::unwrap)
 }
 
+/// Fault D13.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_delivers_again_and_old_tags_are_ignored() {
     let vhost = rabbitmq::private().await;
@@ -165,4 +168,70 @@ async fn a_deleted_queue_is_an_error_and_the_source_recovers() {
     let sink = open(RabbitOptions::new(vhost.url()));
     confirm_all(&sink, &[message("m", &to("", &queue))]).await;
     assert_eq!(ids(&receive(&source, 1).await), ["m"]);
+}
+
+/// Fault B8. Publishers and consumers have connections of their own: a broker that takes nothing stops to read what a publisher's
+/// connection says, and verdicts on it would wait for the end of the alarm.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_that_is_blocked_holds_no_consumer_up() {
+    let vhost = rabbitmq::alone().await;
+    let queue = vhost.named("apart");
+    let options = RabbitOptions::new(vhost.url())
+        .confirm_timeout(Duration::from_secs(1))
+        .declare(queues([queue.as_str()]))
+        .prefetch(1);
+    let sink = open(options.clone());
+    let sent = numbered("m", 10, &to("", &queue));
+    confirm_all(&sink, &sent).await;
+    let source = RabbitSource::new(options, &queue).unwrap();
+    let mut received = receive(&source, 1).await;
+    tokio::task::block_in_place(|| vhost.memory_alarm(true)).expect("the alarm can be raised");
+    let blocked = publish(&sink, &numbered("blocked", 1, &to("", &queue))).await;
+    assert_eq!(kind(&blocked[0]), Some(ErrorKind::Blocked));
+    // Each of them comes only when the verdict on the one before has been read.
+    for n in 0..10 {
+        assert_eq!(ids(&received), [format!("m{n}")]);
+        source
+            .settle(vec![(received[0].tag, Verdict::Done)])
+            .await
+            .unwrap();
+        if n < 9 {
+            received = receive(&source, 1).await;
+        }
+    }
+    tokio::task::block_in_place(|| vhost.memory_alarm(false)).expect("the alarm can be ended");
+    source.close().await;
+    sink.close().await;
+}
+
+/// Fault D14. Where order is asked for, the second of two listeners gets nothing while the first is there, and goes on where it ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_one_consumer_at_a_time_is_served() {
+    let vhost = rabbitmq::shared().await;
+    let queue = "notification.agency";
+    let options = RabbitOptions::new(vhost.url())
+        .declare(Topology::notifications(true))
+        .prefetch(5);
+    let sink = open(options.clone());
+    let address = to("notifications.exchange", queue);
+    confirm_all(&sink, &numbered("m", 20, &address)).await;
+    let first = RabbitSource::new(options.clone(), queue).unwrap();
+    let held = gather(&first, 5).await;
+    assert_eq!(ids(&held), ["m0", "m1", "m2", "m3", "m4"]);
+    let second = RabbitSource::new(options, queue).unwrap();
+    // That nothing comes for a while is what is looked at: without the setting, the next five come at once.
+    assert!(receive_within(&second, Duration::from_secs(1)).await.is_none());
+    let done = held[..2].iter().map(|it| (it.tag, Verdict::Done)).collect();
+    first.settle(done).await.unwrap();
+    first.close().await;
+    let mut seen = Vec::new();
+    while seen.len() < 18 {
+        let received = receive(&second, 100).await;
+        seen.extend(received.iter().map(|it| it.message.event_id.to_string()));
+        let done = received.iter().map(|it| (it.tag, Verdict::Done)).collect();
+        second.settle(done).await.unwrap();
+    }
+    let wanted: Vec<_> = (2..20).map(|n| format!("m{n}")).collect();
+    assert_eq!(seen, wanted, "in order, and nothing twice");
+    second.close().await;
 }

@@ -7,6 +7,7 @@ use postrider_testkit::servers::rabbitmq::{self, MAX_MESSAGE_BYTES};
 
 use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to};
 
+/// Fault B12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn properties_and_headers_arrive_as_documented() {
     let vhost = rabbitmq::shared().await;
@@ -40,6 +41,7 @@ async fn properties_and_headers_arrive_as_documented() {
     assert_eq!(got.delivery.data, sent.body);
 }
 
+/// Faults B9 and G9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_no_form_fails_alone() {
     let vhost = rabbitmq::shared().await;
@@ -67,7 +69,7 @@ async fn what_has_no_form_fails_alone() {
     confirm_all(&sink, &[longest]).await;
 }
 
-/// The relay was told a larger limit than the broker has: the culprit is found, its neighbours are not blamed, and the
+/// Fault B9. The relay was told a larger limit than the broker has: the culprit is found, its neighbours are not blamed, and the
 /// broker's own limit is remembered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_above_the_brokers_limit_is_found_among_a_hundred() {

@@ -8,6 +8,7 @@ mod conformance_source;
 mod consume;
 mod faults;
 mod form;
+mod full;
 mod network;
 mod relayed;
 mod support;

@@ -31,6 +31,7 @@ async fn check(vhost: &Vhost, queue: &str, confirmed: &BTreeSet<String>) {
     assert!(lost.is_empty(), "confirmed and not there: {lost:?}");
 }
 
+/// Faults B2, B3 and E1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_cut_in_the_middle_of_a_batch_loses_nothing() {
     let (vhost, proxy, sink) = through_proxy("cut").await;
@@ -57,6 +58,7 @@ async fn a_connection_cut_in_the_middle_of_a_batch_loses_nothing() {
     check(&vhost, "cut", &confirmed).await;
 }
 
+/// Faults B20, E2 and E3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_network_times_out_and_is_left() {
     let (_vhost, proxy, sink) = through_proxy("silent").await;
@@ -84,6 +86,7 @@ async fn a_silent_network_times_out_and_is_left() {
     sink.close().await;
 }
 
+/// Faults G16 and E5.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_in_small_pieces_are_put_together() {
     let (vhost, proxy, sink) = through_proxy("sliced").await;

@@ -19,7 +19,8 @@ use crate::support::{confirm_all, message, open, queues, to};
 const KEYS: usize = 50;
 const EVENTS: usize = 3_000;
 
-fn router(queue: &str) -> Router {
+/// One route to a queue, or to the queue that a template names.
+pub(crate) fn router(queue: &str) -> Router {
     let destination = Destination {
         name: DestinationName::new("rabbit"),
         broker: "default".to_owned(),
@@ -37,6 +38,7 @@ fn router(queue: &str) -> Router {
     router.expect("a route").build()
 }
 
+/// Faults B3, B12 and B29.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_every_key_survives_a_kill() {
     let vhost = rabbitmq::alone().await;

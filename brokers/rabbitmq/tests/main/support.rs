@@ -111,12 +111,20 @@ impl Client {
     }
 
     pub(crate) async fn declare(&self, queue: &str) {
+        self.declare_with(queue, &[]).await;
+    }
+
+    /// A quorum queue with further arguments.
+    pub(crate) async fn declare_with(&self, queue: &str, more: &[(&str, AMQPValue)]) {
         let options = QueueDeclareOptions {
             durable: true,
             ..QueueDeclareOptions::default()
         };
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+        for (name, value) in more {
+            arguments.insert((*name).into(), value.clone());
+        }
         let declared = self.channel.queue_declare(queue.into(), options, arguments).await;
         declared.expect("a queue can be declared");
     }

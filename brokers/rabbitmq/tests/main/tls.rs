@@ -6,6 +6,7 @@ use postrider_testkit::servers::rabbitmq;
 
 use crate::support::{confirm_all, kind, numbered, open, publish, queues, to};
 
+/// Fault H15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_private_authority_is_trusted_and_a_wrong_name_is_not() {
     let vhost = rabbitmq::private().await;
