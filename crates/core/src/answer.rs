@@ -116,7 +116,7 @@ kinds! {
     /// Too many requests.
     Throttled = "throttled" => Unavailable, "The destination limits the rate; lower max_rate or raise its limit.";
     /// The destination took the message and gave it back without a reason.
-    Nacked = "nacked" => Unavailable, "The destination could not store the message; look at its log.";
+    Nacked = "nacked" => Unavailable, "The queue is full or short of replicas; give it room or consumers, and publishing resumes by itself.";
     /// The credentials are wrong or expired.
     Credentials = "credentials" => Unavailable, "Correct the user or password; nothing is dead-lettered meanwhile.";
     /// Its disk is full, or it may not be written.

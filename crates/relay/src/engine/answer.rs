@@ -107,7 +107,7 @@ impl Engine {
         out: &mut Vec<Command>,
     ) {
         let destination = flight.destination;
-        let class = failure.kind.policy().class;
+        let class = self.class_of(now, destination, entry, &failure);
         let class = match class {
             Class::Unavailable => self.unavailable(now, flight, entry, &failure, out),
             Class::Misaddressed | Class::Rejected => {
@@ -124,6 +124,23 @@ impl Engine {
             Class::Misaddressed | Class::Rejected | Class::Invalid => {
                 self.park_failed(entry, destination, failure, class, out);
             }
+        }
+    }
+
+    /// What a failure means here. A queue that is full says nothing of the others: while any of them takes something, its
+    /// events are parked, as those of an address that is missing.
+    fn class_of(&self, now: Time, destination: DestinationId, entry: Entry, failure: &Failure) -> Class {
+        let delivery = self
+            .rows
+            .item(entry.item)
+            .and_then(|item| item.deliveries.get(entry.index));
+        let circuit = &self.circuits[destination.0];
+        let full = failure.kind == ErrorKind::Nacked
+            && delivery.is_some_and(|one| circuit.others_are_healthy(now, &one.address));
+        if full {
+            Class::Misaddressed
+        } else {
+            failure.kind.policy().class
         }
     }
 

@@ -216,6 +216,14 @@ impl Circuit {
         }
     }
 
+    /// Whether any address but this one took something lately.
+    pub(super) fn others_are_healthy(&self, now: Time, address: &Address) -> bool {
+        let lately = |at: Time| now - at < HEALTHY_FOR;
+        self.healthy
+            .iter()
+            .any(|(other, at)| other != address && lately(*at))
+    }
+
     /// One more refusal; true when the circuit is to open instead of parking more. An address that does not exist says
     /// nothing of the others: as long as any of them is healthy, its events are parked and the others flow.
     pub(super) fn refused(&mut self, now: Time, misaddressed: Option<&Address>) -> bool {

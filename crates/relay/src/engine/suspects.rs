@@ -26,12 +26,9 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// Whether a failure of this kind may be an event's own doing.
+    /// Whether a failure of this kind may be an event's own doing. A nack is not: the queue is full, or short of replicas.
     pub(super) fn blames(kind: ErrorKind) -> bool {
-        matches!(
-            kind,
-            ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Nacked
-        )
+        matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -176,10 +176,20 @@ async fn an_id_used_for_another_event_is_parked_for_a_person() {
 /// One queue of many lost its binding: its events wait, the others go on as if nothing had happened.
 #[tokio::test]
 async fn an_address_that_is_gone_does_not_close_the_others() {
+    one_address_of_two_refuses(ErrorKind::AddressNotFound).await;
+}
+
+/// Fault B5. One queue of many is full.
+#[tokio::test]
+async fn a_queue_that_is_full_does_not_close_the_others() {
+    one_address_of_two_refuses(ErrorKind::Nacked).await;
+}
+
+async fn one_address_of_two_refuses(kind: ErrorKind) {
     let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
-    sink.refuse_when(|message| {
+    sink.refuse_when(move |message| {
         let gone = message.address.get("queue") == Some("gone");
-        gone.then_some(ErrorKind::AddressNotFound)
+        gone.then_some(kind)
     });
     let mut by_type = destination("one");
     by_type.address = vec![("queue".to_owned(), Template::parse("{event_type}").unwrap())];

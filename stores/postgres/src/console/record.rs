@@ -81,7 +81,10 @@ fn parked_route(row: &Row) -> Result<RecordedRoute> {
         error: row.try_get("error_text")?,
         failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
         next_attempt_at: time(row, "tried_again_at")?,
-        ..route(destination(row.try_get("destination")?), status(row.try_get("status")?))
+        ..route(
+            destination(row.try_get("destination")?),
+            status(row.try_get("status")?),
+        )
     })
 }
 
