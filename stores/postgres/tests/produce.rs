@@ -126,6 +126,51 @@ async fn sqlx_produces_in_its_own_transaction() {
     assert_eq!(store.stats().await.expect("stats").queued, 3);
 }
 
+/// `#[sqlx::test]` gives each test a database of its own, and a store is made from its pool. It finds the server in a
+/// variable, which a child of this process has.
+#[cfg(feature = "sqlx")]
+#[test]
+#[allow(
+    unnameable_test_items,
+    reason = "the inner one is called here, where its server is known"
+)]
+fn a_test_of_sqlx_has_a_store() {
+    const VARIABLE: &str = "POSTRIDER_TEST_CHILD";
+    #[sqlx::test]
+    async fn with_a_pool(pool: sqlx::PgPool) {
+        use postrider_core::{Console, Schema};
+        let store =
+            postrider_postgres::PgStore::from_sqlx(&pool, crate::common::few_shards()).expect("a store");
+        store.up().await.expect("the tables are made");
+        let mut tx = pool.begin().await.expect("a transaction");
+        Outbox::default()
+            .enqueue_sqlx(&mut tx, &event("a", "k"))
+            .await
+            .expect("enqueued");
+        assert_eq!(store.stats().await.expect("stats").queued, 0, "not committed yet");
+        tx.commit().await.expect("committed");
+        let running = crate::common::Running::start(store.clone());
+        running.arrived(1).await;
+        running.stop().await;
+        assert_eq!(store.stats().await.expect("stats").published, 1);
+    }
+    if std::env::var_os(VARIABLE).is_some() {
+        return with_a_pool();
+    }
+    let url = postrider_testkit::servers::Postgres::shared().url("postgres");
+    let child = std::process::Command::new(std::env::current_exe().expect("a path"))
+        .args(["--exact", "produce::a_test_of_sqlx_has_a_store", "--nocapture"])
+        .envs([(VARIABLE, "1"), ("DATABASE_URL", url.as_str())])
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&child.stderr)
+    );
+}
+
 #[cfg(feature = "diesel-async")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn diesel_produces_in_its_own_transaction() {

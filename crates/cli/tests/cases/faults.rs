@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(50);
 
 /// Waits until a condition holds.
 #[track_caller]
-fn until(what: &str, mut look: impl FnMut() -> bool) {
+pub fn until(what: &str, mut look: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !look() {
         assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");

@@ -5,4 +5,6 @@ mod faults;
 mod flow;
 mod help;
 mod http;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod refuse;

@@ -183,6 +183,13 @@ impl Running {
         Running(Some(command.spawn().unwrap()))
     }
 
+    /// Starts it with standard error in a file, which can be read meanwhile.
+    pub fn start_into(place: &Place, args: &[&str], log: std::fs::File) -> Running {
+        let mut command = place.command(BINARY);
+        command.args(args).stdout(Stdio::piped()).stderr(log);
+        Running(Some(command.spawn().unwrap()))
+    }
+
     /// The process itself.
     pub fn child(&mut self) -> &mut Child {
         self.0.as_mut().unwrap()
