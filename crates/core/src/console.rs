@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{BoxFuture, DestinationName, Event, EventId, RelayId, Seq, Shard, StoreError, Timestamp};
+use crate::{BoxFuture, DestinationName, Event, EventId, Filter, RelayId, Seq, Shard, StoreError, Timestamp};
 
 /// What people see of an event. Derived from where it is, never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,20 @@ impl Status {
             Status::DeadLetter => "DEAD_LETTER",
             Status::Published => "PUBLISHED",
             Status::Discarded => "DISCARDED",
+        }
+    }
+
+    /// How bad it is: the lower, the worse. The worst state of an event is the one that a line shows.
+    pub fn severity(self) -> u8 {
+        match self {
+            Status::DeadLetter => 0,
+            Status::Retrying => 1,
+            Status::Held => 2,
+            Status::Waiting => 3,
+            Status::Scheduled => 4,
+            Status::Pending => 5,
+            Status::Discarded => 6,
+            Status::Published => 7,
         }
     }
 
@@ -127,27 +141,6 @@ pub struct SentPage {
     pub next: Cursor,
 }
 
-/// Which events a listing or a verb is about. Every part that is given must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Their status is one of these; empty: any.
-    pub status: Vec<Status>,
-    /// Their id.
-    pub event_id: Option<EventId>,
-    /// Their type.
-    pub event_type: Option<String>,
-    /// What order is kept by, as the producer gave it or `type/id` of the aggregate.
-    pub key: Option<String>,
-    /// The destination they are parked for or were sent to.
-    pub destination: Option<DestinationName>,
-    /// The kind of their last error, as stored.
-    pub error_kind: Option<String>,
-    /// At least this old.
-    pub older_than: Option<Duration>,
-    /// Failing for at least this long, since their first failure or a person's last redrive of them.
-    pub failing_for: Option<Duration>,
-}
-
 /// Where to go on with a listing or a bulk verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub String);
@@ -175,6 +168,24 @@ pub struct Route {
     pub published_at: Option<Timestamp>,
     /// The destination's receipt.
     pub receipt: Option<String>,
+}
+
+impl Route {
+    /// A route of which nothing but the status is known.
+    pub fn new(destination: Option<DestinationName>, status: Status) -> Self {
+        Self {
+            destination,
+            status,
+            attempts: 0,
+            failures: 0,
+            error_kind: None,
+            error: None,
+            failed: None,
+            next_attempt_at: None,
+            published_at: None,
+            receipt: None,
+        }
+    }
 }
 
 /// One event with everything that is known of it.

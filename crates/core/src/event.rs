@@ -96,6 +96,15 @@ impl Event {
         }
     }
 
+    /// The headers as the column of a store has them: a JSON object of strings, or none.
+    pub fn headers_text(&self) -> Option<String> {
+        let object = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str())));
+        (!self.headers.is_empty()).then(|| serde_json::Value::Object(object.collect()).to_string())
+    }
+
     /// The same for people, headers and templates: the key given, or `type/id` of the aggregate.
     pub fn key_text(&self) -> Cow<'_, str> {
         match &self.key {

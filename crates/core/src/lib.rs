@@ -23,12 +23,15 @@ mod destination;
 mod doorbell;
 mod envelope;
 mod event;
+mod filter;
+mod inbox;
 pub mod json;
 mod lease;
 mod message;
 mod name;
 mod nearest;
 mod payload;
+mod produce;
 mod redact;
 mod retry;
 mod route;
@@ -47,18 +50,21 @@ mod validate;
 
 pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
 pub use console::{
-    Act, Chunk, Console, Cursor, EventRecord, Filter, Group, Listing, LiveRelay, Route as RecordedRoute,
-    Sent, SentPage, Stats, Status, Verb,
+    Act, Chunk, Console, Cursor, EventRecord, Group, Listing, LiveRelay, Route as RecordedRoute, Sent,
+    SentPage, Stats, Status, Verb,
 };
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};
 pub use envelope::{Envelope, encode};
 pub use event::{Event, EventBuilder, Timestamp};
+pub use filter::Filter;
+pub use inbox::OnceError;
 pub use lease::{Controls, Heartbeat, Lease, RelayId, Standing, Suspect, Token};
 pub use message::{Address, AddressField, Message, header};
 pub use name::{DestinationName, EventId, OrderKey};
 pub use nearest::nearest;
 pub use payload::Payload;
+pub use produce::{EnqueueError, EnqueueErrorKind};
 pub use redact::redact_url;
 pub use retry::RetryPolicy;
 pub use route::{Condition, Delivery, Route, Routed, Router, RouterBuilder, RouterError};

@@ -11,10 +11,11 @@ use std::time::Duration;
 use postrider_core::{BoxFuture, Doorbell, Ring, Shard, StoreError};
 use tokio::sync::watch;
 
-use crate::connect::{Link, Session};
 use crate::error::Result;
 use crate::ident::Tables;
 use crate::lease;
+use crate::session::Session;
+use crate::supervise::Link;
 
 /// How soon a shard that was busy is tried again; doubles up to the second figure.
 const RETRY_MIN: Duration = Duration::from_millis(20);

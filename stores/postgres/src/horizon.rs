@@ -13,10 +13,10 @@ use postrider_core::StoreErrorKind;
 use tokio::time::Instant;
 
 use crate::clock::Micros;
-use crate::connect::Session;
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::overdue::Overdue;
+use crate::session::Session;
 
 /// How often locks are looked at. The floor follows the queue at about twice this.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::connect::Session;
+use crate::session::Session;
 
 /// The cluster, and the timeline in it, which every promotion makes anew.
 const WHO: &str = "SELECT (pg_catalog.pg_control_system()).system_identifier::text,

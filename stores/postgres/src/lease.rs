@@ -5,10 +5,10 @@ use postrider_core::{
 };
 
 use crate::clock;
-use crate::connect::Session;
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::row;
+use crate::session::Session;
 
 const HEARTBEAT: &str = "SELECT share, leases, controls, (SELECT max(version) FROM {outbox_migrations}),
             (SELECT count(*) FROM {outbox_shard})

@@ -9,9 +9,10 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::config::PgOptions;
-use crate::connect::{Link, Session};
 use crate::error::{Error, Result};
 use crate::ident::Tables;
+use crate::session::Session;
+use crate::supervise::Link;
 
 /// The connection.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use crate::connect::Session;
 use crate::error::Result;
 use crate::ident::Tables;
+use crate::session::Session;
 
 /// The longest of them. Everybody may see these columns of other sessions; a prepared transaction has none.
 const WHO: &str = "SELECT l.pid, a.application_name, a.usename::text

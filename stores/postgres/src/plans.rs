@@ -3,8 +3,10 @@
 use postrider_core::Schema;
 use postrider_testkit::servers::Postgres;
 
-use crate::connect::{Link, Role, Session};
+use crate::connect::Role;
 use crate::ident::Tables;
+use crate::session::Session;
+use crate::supervise::Link;
 use crate::tls::Address;
 use crate::{PgOptions, PgStore, read, settle};
 use std::sync::Arc;

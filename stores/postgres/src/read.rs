@@ -7,7 +7,6 @@ use postrider_core::{Page, Range, Read, Seq};
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
-use crate::connect::Session;
 use crate::decode;
 use crate::error::Result;
 use crate::heads::Round;
@@ -16,6 +15,7 @@ use crate::ident::Tables;
 use crate::lease;
 use crate::overdue;
 use crate::row::{self, destination_text, storable};
+use crate::session::Session;
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
 pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {

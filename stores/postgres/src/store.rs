@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use postrider_core::{
-    BoxFuture, Doorbell, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError,
-    StoreErrorKind,
+    BoxFuture, Doorbell, EnqueueError, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store,
+    StoreError, StoreErrorKind,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 
 use crate::clock;
 use crate::config::PgOptions;
-use crate::connect::{Link, Role};
+use crate::connect::Role;
 use crate::doorbell::{Bell, Handle};
 use crate::error::Error;
 use crate::heads::Round;
@@ -22,7 +22,8 @@ use crate::horizon::Horizon;
 use crate::ident::Tables;
 use crate::identity::Identity;
 use crate::operator::{Operator, Work};
-use crate::produce::{EnqueueError, Outbox};
+use crate::produce::Outbox;
+use crate::supervise::Link;
 use crate::tls::Address;
 use crate::{durability, lease, read, settle};
 

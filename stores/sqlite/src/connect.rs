@@ -80,12 +80,12 @@ fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<
 }
 
 /// A connection on its thread, with the doorbells that watch it.
-pub(crate) struct Desk {
+pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) bells: Bells,
 }
 
-type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+type Job = Box<dyn FnOnce(&mut Session) + Send>;
 
 /// The way to a thread that owns a connection. The thread ends when the last handle is gone.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Worker {
     ) -> Result<Self, StoreError> {
         let (busy_timeout, look_every) = (options.busy_timeout, options.data_version_every);
         let (jobs, inbox) = mpsc::channel();
-        let desk = Desk {
+        let session = Session {
             connection,
             bells: Bells::default(),
         };
@@ -110,8 +110,8 @@ impl Worker {
             .name(format!("postrider-sqlite-{name}"))
             .spawn(move || {
                 // A connection that cannot wait this way waits as SQLite does: slower, but not wrong.
-                let _ = patience::install(&desk.connection, busy_timeout);
-                work(desk, &inbox, look_every);
+                let _ = patience::install(&session.connection, busy_timeout);
+                work(session, &inbox, look_every);
             })
             .map_err(|error| {
                 StoreError::new(StoreErrorKind::Other, "cannot start a thread for the database")
@@ -125,13 +125,13 @@ impl Worker {
     pub(crate) async fn call<T, F>(&self, doing: &'static str, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Desk) -> Result<T> + Send + 'static,
+        F: FnOnce(&mut Session) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |desk| {
+        let job: Job = Box::new(move |session| {
             if !reply.is_closed() {
                 // Nobody may be waiting any more, and that is fine.
-                let _ = reply.send(job(desk));
+                let _ = reply.send(job(session));
             }
         });
         let gone = || {
@@ -146,9 +146,9 @@ impl Worker {
     }
 }
 
-fn work(mut desk: Desk, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
+fn work(mut session: Session, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
     loop {
-        let job = if desk.bells.are_armed() {
+        let job = if session.bells.are_armed() {
             match jobs.recv_timeout(look_every) {
                 Ok(job) => Some(job),
                 Err(mpsc::RecvTimeoutError::Timeout) => None,
@@ -163,9 +163,9 @@ fn work(mut desk: Desk, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
         if let Some(job) = job {
             // One call that panics must not take the outbox down with it. Its transaction is rolled back by unwinding,
             // and its caller learns of it by the reply that never comes.
-            let _ = catch_unwind(AssertUnwindSafe(|| job(&mut desk)));
+            let _ = catch_unwind(AssertUnwindSafe(|| job(&mut session)));
         }
-        desk.bells.look(&desk.connection);
+        session.bells.look(&session.connection);
     }
 }
 
@@ -189,9 +189,11 @@ mod tests {
 
     /// Bounds the file, as a disk does.
     async fn limit_pages(store: &SqliteStore, pages: &'static str) {
-        let limit = move |desk: &mut Desk| {
+        let limit = move |session: &mut Session| {
             let sql = format!("PRAGMA max_page_count = {pages}");
-            desk.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?;
+            session
+                .connection
+                .query_row(&sql, [], |row| row.get::<_, i64>(0))?;
             Ok(())
         };
         store.writer().call("limiting", limit).await.unwrap();
@@ -269,8 +271,8 @@ mod tests {
         let store = store(&folder).await;
         let panicked: Result<(), _> = store
             .writer()
-            .call("panicking", |desk| {
-                let _tx = desk.connection.transaction()?;
+            .call("panicking", |session| {
+                let _tx = session.connection.transaction()?;
                 panic!("a bug");
             })
             .await;
@@ -283,14 +285,15 @@ mod tests {
     async fn readers_cannot_write_and_the_writer_is_durable() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder).await;
-        let write = |desk: &mut Desk| Ok(desk.connection.execute_batch("CREATE TABLE x (y)")?);
+        let write = |session: &mut Session| Ok(session.connection.execute_batch("CREATE TABLE x (y)")?);
         assert!(store.viewer().call("writing", write).await.is_err());
-        let ask = |desk: &mut Desk| {
+        let ask = |session: &mut Session| {
             let ask = |name| {
-                desk.connection
+                session
+                    .connection
                     .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
             };
-            let mode: String = desk
+            let mode: String = session
                 .connection
                 .pragma_query_value(None, "journal_mode", |row| row.get(0))?;
             Ok((mode, ask("synchronous")?, ask("foreign_keys")?))

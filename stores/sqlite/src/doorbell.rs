@@ -68,8 +68,8 @@ impl Doorbell for SqliteStore {
         Box::pin(async move {
             let rung = self
                 .writer()
-                .call("arming the doorbell", |desk| {
-                    Ok(desk.bells.arm(&desk.connection)?)
+                .call("arming the doorbell", |session| {
+                    Ok(session.bells.arm(&session.connection)?)
                 })
                 .await?;
             let ring: Ring = Box::pin(async move {

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::ident::Tables;
 use crate::schema::migrations;
-use crate::{eye, heads, pen, read, settle};
+use crate::{decode, heads, read, settle, write};
 
 /// Every statement of a read or a settle, with the steps of its plan.
 const PINNED: &[(&str, &[&str])] = &[
@@ -13,7 +13,7 @@ const PINNED: &[(&str, &[&str])] = &[
         &["SEARCH outbox USING INDEX outbox_lane (lane=? AND rowid>?)"],
     ),
     (
-        eye::QUEUED,
+        decode::QUEUED,
         &[
             "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)",
             "SEARCH p USING COVERING INDEX outbox_parked_line (order_key=? AND lane=?)",
@@ -21,24 +21,24 @@ const PINNED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        eye::PARKED,
+        decode::PARKED,
         &[
             "SEARCH p USING INDEX outbox_parked_place (seq=? AND destination=?)",
             "SEARCH s USING COVERING INDEX outbox_sent_event (event_id=?)",
         ],
     ),
     (
-        eye::SENT,
+        decode::SENT,
         &["SEARCH outbox_sent USING INDEX outbox_sent_event (event_id=?)"],
     ),
     (
-        eye::NEXT_BLOCK,
+        decode::NEXT_BLOCK,
         &[
             "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination>?)",
         ],
     ),
     (
-        eye::ANY_BLOCK,
+        decode::ANY_BLOCK,
         &[
             "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination=? AND dead<?)",
         ],
@@ -69,23 +69,23 @@ const PINNED: &[(&str, &[&str])] = &[
         &["SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)"],
     ),
     (
-        pen::FIND_QUEUED,
+        write::FIND_QUEUED,
         &["SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"],
     ),
     (
-        pen::REMOVE_QUEUED,
+        write::REMOVE_QUEUED,
         &["SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"],
     ),
     (
-        pen::FIND_PARKED,
+        write::FIND_PARKED,
         &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
     ),
     (
-        pen::REMOVE_PARKED,
+        write::REMOVE_PARKED,
         &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
     ),
     (
-        pen::CHANGE_PARKED,
+        write::CHANGE_PARKED,
         &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
     ),
 ];
@@ -94,10 +94,10 @@ const PINNED: &[(&str, &[&str])] = &[
 const NO_SCAN: &[&str] = &[
     heads::IS_HELD,
     heads::BARRIER,
-    pen::RECORD_QUEUED,
-    pen::RECORD_PARKED,
-    pen::PARK_QUEUED,
-    pen::PARK_PARKED,
+    write::RECORD_QUEUED,
+    write::RECORD_PARKED,
+    write::PARK_QUEUED,
+    write::PARK_PARKED,
 ];
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use postrider_core::{Page, QueuedRow, Range, Read, Seq, Shard};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use crate::decode::Decoder;
 use crate::error::Result;
-use crate::eye::Eye;
 use crate::heads::{Round, Search};
 use crate::ident::Tables;
 use crate::{row, schema};
@@ -29,7 +29,7 @@ pub(crate) fn read(
         horizon: horizon(&tx, tables)?,
         ..Page::default()
     };
-    let mut eye = Eye::new(&tx, tables, standing, dedup, &read.skip_dead)?;
+    let mut decoder = Decoder::new(&tx, tables, standing, dedup, &read.skip_dead)?;
     let mut budget = Budget {
         left: read.max_bytes,
         empty: true,
@@ -37,10 +37,10 @@ pub(crate) fn read(
     // Parked rows come first: what is returned is busy at the next read, so they cannot starve the queue, whereas a
     // steady backlog would starve them.
     if read.parked.shards.contains(&Shard(0)) && read.parked.heads > 0 {
-        let mut search = Search::new(&tx, tables, eye.now(), read)?;
-        parked(&mut search, &mut eye, round, read, &mut budget, &mut page)?;
+        let mut search = Search::new(&tx, tables, decoder.now(), read)?;
+        parked(&mut search, &mut decoder, round, read, &mut budget, &mut page)?;
     }
-    queued(&tx, tables, &mut eye, read, &mut budget, &mut page)?;
+    queued(&tx, tables, &mut decoder, read, &mut budget, &mut page)?;
     Ok(page)
 }
 
@@ -54,7 +54,7 @@ fn horizon(tx: &Transaction<'_>, tables: &Tables) -> Result<Seq> {
 
 fn parked(
     search: &mut Search<'_, '_>,
-    eye: &mut Eye<'_>,
+    decoder: &mut Decoder<'_>,
     round: &Mutex<Round>,
     read: &Read,
     budget: &mut Budget,
@@ -66,7 +66,7 @@ fn parked(
     for (head, line) in due.heads.iter().take(read.parked.heads as usize) {
         let followers = search.followers(*head, line)?;
         for place in std::iter::once(*head).chain(followers) {
-            let Some((row, size)) = eye.parked(place, line)? else {
+            let Some((row, size)) = decoder.parked(place, line)? else {
                 continue;
             };
             if !budget.take(size) {
@@ -82,7 +82,7 @@ fn parked(
 fn queued(
     tx: &Transaction<'_>,
     tables: &Tables,
-    eye: &mut Eye<'_>,
+    decoder: &mut Decoder<'_>,
     read: &Read,
     budget: &mut Budget,
     page: &mut Page,
@@ -96,7 +96,7 @@ fn queued(
         let mut moved = false;
         for cursor in &mut cursors {
             let Some(place) = cursor.next() else { continue };
-            let (row, size) = eye.queued(place)?;
+            let (row, size) = decoder.queued(place)?;
             if !budget.take(size) {
                 break 'full;
             }

@@ -36,23 +36,26 @@ impl Schema for SqliteStore {
 
     fn status(&self) -> BoxFuture<'_, Result<SchemaStatus, StoreError>> {
         let tables = self.tables_shared();
-        Box::pin(self.viewer().call("looking at the outbox tables", move |desk| {
-            let tx = desk.connection.transaction()?;
-            status(&tx, &tables)
-        }))
+        Box::pin(
+            self.viewer()
+                .call("looking at the outbox tables", move |session| {
+                    let tx = session.connection.transaction()?;
+                    status(&tx, &tables)
+                }),
+        )
     }
 
     fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
         let tables = self.tables_shared();
-        Box::pin(self.writer().call("making the outbox tables", move |desk| {
-            up(&mut desk.connection, &tables)
+        Box::pin(self.writer().call("making the outbox tables", move |session| {
+            up(&mut session.connection, &tables)
         }))
     }
 
     fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
         let tables = self.tables_shared();
-        Box::pin(self.writer().call("removing the outbox tables", move |desk| {
-            down(&mut desk.connection, &tables)
+        Box::pin(self.writer().call("removing the outbox tables", move |session| {
+            down(&mut session.connection, &tables)
         }))
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
 use crate::ident::Tables;
-use crate::pen::Pen;
+use crate::write::Writer;
 use crate::{lease, schema};
 
 /// Writes what became of a batch in one transaction, fenced; answers one result an entry, queued entries first.
@@ -21,9 +21,9 @@ pub(crate) fn settle(
     let standing = schema::check(&tx, tables)?;
     let now = standing.now;
     let fence = Fence::read(&tx, tables, settle)?;
-    let mut pen = Pen::new(&tx, tables, standing, history.is_some())?;
-    let answers = pen.write(&fence, settle)?;
-    let counts = pen.close();
+    let mut writer = Writer::new(&tx, tables, standing, history.is_some())?;
+    let answers = writer.write(&fence, settle)?;
+    let counts = writer.close();
     if answers.contains(&Settled::Done) {
         fence.reset(&tx, tables)?;
         counts.add(&tx, tables)?;

@@ -83,8 +83,8 @@ impl Store for SqliteStore {
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
         let tables = self.tables_shared();
         let history = self.inner.options.history;
-        Box::pin(self.writer().call("renewing the lease", move |desk| {
-            lease::heartbeat(&mut desk.connection, &tables, history, &beat)
+        Box::pin(self.writer().call("renewing the lease", move |session| {
+            lease::heartbeat(&mut session.connection, &tables, history, &beat)
         }))
     }
 
@@ -92,16 +92,16 @@ impl Store for SqliteStore {
         let tables = self.tables_shared();
         let round = Arc::clone(&self.inner.round);
         let dedup = self.inner.options.dedup_window();
-        Box::pin(self.inner.reader.call("reading the outbox", move |desk| {
-            read::read(&mut desk.connection, &tables, dedup, &round, &read)
+        Box::pin(self.inner.reader.call("reading the outbox", move |session| {
+            read::read(&mut session.connection, &tables, dedup, &round, &read)
         }))
     }
 
     fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
         let tables = self.tables_shared();
         let history = self.inner.options.history;
-        Box::pin(self.writer().call("settling a batch", move |desk| {
-            settle::settle(&mut desk.connection, &tables, history, &settle)
+        Box::pin(self.writer().call("settling a batch", move |session| {
+            settle::settle(&mut session.connection, &tables, history, &settle)
         }))
     }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    LiveRelay, RecordedRoute, RelayId, Sent, SentPage, Seq, Stats, Status, StoreError, StoreErrorKind,
-    Timestamp, Verb,
+    LiveRelay, RelayId, Sent, SentPage, Seq, Stats, Status, StoreError, StoreErrorKind, Verb,
 };
 
 use super::MemoryStore;
@@ -33,7 +32,7 @@ impl Console for MemoryStore {
                         && record
                             .routes
                             .iter()
-                            .any(|route| matches(&filter, now, record, route))
+                            .any(|route| filter.matches(record, route, time(now)))
                 });
                 matching.take(limit + 1).collect()
             });
@@ -194,12 +193,8 @@ fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chu
     let mut last: Option<Place> = None;
     for parked in model.parked() {
         let place = (parked.row.seq, parked.destination.clone());
-        let wanted = matches(
-            &act.filter,
-            now,
-            &all[&place.0],
-            &parked_route(model, now, parked),
-        );
+        let route = parked_route(model, now, parked);
+        let wanted = act.filter.matches(&all[&place.0], &route, time(now));
         if from.as_ref().is_some_and(|from| place <= *from) || !wanted {
             continue;
         }
@@ -223,28 +218,6 @@ fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chu
         Verb::Discard(reason) => drop(model.discard(now, reason, is_chosen)),
     }
     chunk
-}
-
-fn matches(filter: &Filter, now: Duration, record: &EventRecord, route: &RecordedRoute) -> bool {
-    let age = since(now, record.created_at);
-    (filter.status.is_empty() || filter.status.contains(&route.status))
-        && filter.event_id.as_ref().is_none_or(|id| *id == record.event_id)
-        && filter
-            .event_type
-            .as_ref()
-            .is_none_or(|name| *name == record.event_type)
-        && filter.key.as_ref().is_none_or(|key| *key == record.key)
-        && (filter.destination.is_none() || filter.destination == route.destination)
-        && (filter.error_kind.is_none() || filter.error_kind == route.error_kind)
-        && filter.older_than.is_none_or(|least| age >= least)
-        && filter.failing_for.is_none_or(|least| {
-            let first = route.failed.filter(|_| route.failures > 0);
-            first.is_some_and(|(first, _)| since(now, first) >= least)
-        })
-}
-
-fn since(now: Duration, Timestamp(at): Timestamp) -> Duration {
-    Duration::from_micros(u64::try_from(time(now).0 - at).unwrap_or(0))
 }
 
 fn number_of(cursor: &Cursor) -> Result<u64, StoreError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventRecord, RecordedRoute, Sent, Seq, Status, Timestamp};
+use postrider_core::{EventRecord, RecordedRoute, Sent, Seq, Status, Timestamp};
 
 use crate::model::{Fate, Model, Parked, Record, Row};
 
@@ -11,7 +11,7 @@ use crate::model::{Fate, Model, Parked, Record, Row};
 pub(super) fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord> {
     let mut records = BTreeMap::new();
     for row in model.queued() {
-        enter(&mut records, row, route(None, Status::Pending));
+        enter(&mut records, row, RecordedRoute::new(None, Status::Pending));
     }
     for parked in model.parked() {
         enter(&mut records, &parked.row, parked_route(model, now, parked));
@@ -49,21 +49,6 @@ fn shown_key(row: &Row) -> String {
     }
 }
 
-fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute {
-    RecordedRoute {
-        destination,
-        status,
-        attempts: 0,
-        failures: 0,
-        error_kind: None,
-        error: None,
-        failed: None,
-        next_attempt_at: None,
-        published_at: None,
-        receipt: None,
-    }
-}
-
 pub(super) fn parked_route(model: &Model, now: Duration, parked: &Parked) -> RecordedRoute {
     RecordedRoute {
         attempts: parked.attempts,
@@ -75,7 +60,7 @@ pub(super) fn parked_route(model: &Model, now: Duration, parked: &Parked) -> Rec
         error: parked.failure.as_ref().map(|failure| failure.text.to_string()),
         failed: parked.failed.map(|(first, last)| (time(first), time(last))),
         next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
-        ..route(parked.destination.clone(), model.status_of(now, parked))
+        ..RecordedRoute::new(parked.destination.clone(), model.status_of(now, parked))
     }
 }
 
@@ -84,11 +69,11 @@ fn sent_route(record: &Record) -> RecordedRoute {
         Fate::Sent(receipt) => RecordedRoute {
             published_at: Some(time(record.at)),
             receipt: receipt.0.as_deref().map(str::to_owned),
-            ..route(record.destination.clone(), Status::Published)
+            ..RecordedRoute::new(record.destination.clone(), Status::Published)
         },
         Fate::Discarded(reason) => RecordedRoute {
             error: Some(reason.clone()),
-            ..route(record.destination.clone(), Status::Discarded)
+            ..RecordedRoute::new(record.destination.clone(), Status::Discarded)
         },
     }
 }

@@ -1,8 +1,8 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, EventId, EventRecord, Filter, RecordedRoute, Status, Verb};
+use postrider_core::{Act, Chunk, EventId, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
 
-use super::list::{self, matches};
+use super::list;
 use super::record::record;
 use super::{View, cursor, place_of};
 use crate::error::Result;
@@ -127,7 +127,7 @@ async fn chosen(
         destination_text(route.destination.as_ref()) == at.1 && is_parked
     });
     let route = route
-        .filter(|route| matches(filter, view.now, &record, route))
+        .filter(|route| filter.matches(&record, route, Timestamp(view.now)))
         .cloned();
     Ok(route.map(|route| (record, route)))
 }

@@ -1,6 +1,6 @@
 //! Listings: places are found by index, then each event is put together from wherever it stands.
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, Listing, RecordedRoute, Status};
+use postrider_core::{Cursor, EventId, EventRecord, Filter, Listing, Status, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::record::record;
@@ -44,7 +44,7 @@ pub(super) async fn list(view: &View, filter: &Filter, limit: u32, from: Option<
             if !record
                 .routes
                 .iter()
-                .any(|route| matches(filter, view.now, &record, route))
+                .any(|route| filter.matches(&record, route, Timestamp(view.now)))
             {
                 continue;
             }
@@ -66,26 +66,6 @@ pub(super) async fn show(view: &View, id: &EventId) -> Result<Vec<EventRecord>> 
         ..Filter::default()
     };
     Ok(list(view, &filter, u32::MAX, None).await?.events)
-}
-
-/// Whether a route of an event is one that a filter speaks of.
-pub(super) fn matches(filter: &Filter, now: i64, record: &EventRecord, route: &RecordedRoute) -> bool {
-    let age = clock::until(record.created_at.0, now);
-    (filter.status.is_empty() || filter.status.contains(&route.status))
-        && filter.event_id.as_ref().is_none_or(|id| *id == record.event_id)
-        && filter
-            .event_type
-            .as_ref()
-            .is_none_or(|name| *name == record.event_type)
-        && filter.key.as_ref().is_none_or(|key| *key == record.key)
-        && (filter.destination.is_none() || filter.destination == route.destination)
-        && (filter.error_kind.is_none() || filter.error_kind == route.error_kind)
-        && filter.older_than.is_none_or(|least| age >= least)
-        && filter.failing_for.is_none_or(|least| {
-            // A redriven row starts at zero: it fails again before it fails for long.
-            let first = route.failed.filter(|_| route.failures > 0);
-            first.is_some_and(|(first, _)| clock::until(first.0, now) >= least)
-        })
 }
 
 /// No event has a higher place.

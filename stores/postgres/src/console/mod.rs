@@ -164,20 +164,6 @@ pub(crate) fn status(word: &str) -> Status {
     Status::parse(word).unwrap_or(Status::Held)
 }
 
-/// How bad a status is; the worst comes first.
-pub(crate) fn severity(status: Status) -> u8 {
-    match status {
-        Status::DeadLetter => 0,
-        Status::Retrying => 1,
-        Status::Held => 2,
-        Status::Waiting => 3,
-        Status::Scheduled => 4,
-        Status::Pending => 5,
-        Status::Discarded => 6,
-        Status::Published => 7,
-    }
-}
-
 /// A place and destination as a cursor: `seq`, or `seq:destination`.
 pub(crate) fn cursor(place: i64, destination: &str) -> Cursor {
     Cursor(match destination {

@@ -3,7 +3,7 @@
 use postrider_core::{DestinationName, EventRecord, RecordedRoute, Status, Timestamp};
 use tokio_postgres::Row;
 
-use super::{View, severity, status};
+use super::{View, status};
 use crate::clock::Micros;
 use crate::error::Result;
 use crate::row::{Stored, destination};
@@ -26,7 +26,7 @@ type ReadRoute = fn(&Row) -> Result<RecordedRoute>;
 pub(super) async fn record(view: &View, place: i64, event_id: &str) -> Result<Option<EventRecord>> {
     let mut found: Option<EventRecord> = None;
     let arms: [(&str, ReadRoute); 3] = [
-        (QUEUED, |_| Ok(route(None, Status::Pending))),
+        (QUEUED, |_| Ok(RecordedRoute::new(None, Status::Pending))),
         (PARKED, parked_route),
         (SENT, sent_route),
     ];
@@ -40,7 +40,7 @@ pub(super) async fn record(view: &View, place: i64, event_id: &str) -> Result<Op
         }
     }
     if let Some(record) = &mut found {
-        record.routes.sort_by_key(|route| severity(route.status));
+        record.routes.sort_by_key(|route| route.status.severity());
     }
     Ok(found)
 }
@@ -58,21 +58,6 @@ fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
     })
 }
 
-fn route(destination: Option<DestinationName>, status: Status) -> RecordedRoute {
-    RecordedRoute {
-        destination,
-        status,
-        attempts: 0,
-        failures: 0,
-        error_kind: None,
-        error: None,
-        failed: None,
-        next_attempt_at: None,
-        published_at: None,
-        receipt: None,
-    }
-}
-
 fn parked_route(row: &Row) -> Result<RecordedRoute> {
     Ok(RecordedRoute {
         attempts: count(row, "attempts")?,
@@ -81,7 +66,7 @@ fn parked_route(row: &Row) -> Result<RecordedRoute> {
         error: row.try_get("error_text")?,
         failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
         next_attempt_at: time(row, "tried_again_at")?,
-        ..route(
+        ..RecordedRoute::new(
             destination(row.try_get("destination")?),
             status(row.try_get("status")?),
         )
@@ -97,7 +82,7 @@ fn sent_route(row: &Row) -> Result<RecordedRoute> {
             attempts,
             failures,
             error: row.try_get("reason")?,
-            ..route(name, Status::Discarded)
+            ..RecordedRoute::new(name, Status::Discarded)
         });
     }
     Ok(RecordedRoute {
@@ -105,7 +90,7 @@ fn sent_route(row: &Row) -> Result<RecordedRoute> {
         receipt: row.try_get("receipt")?,
         attempts,
         failures,
-        ..route(name, Status::Published)
+        ..RecordedRoute::new(name, Status::Published)
     })
 }
 

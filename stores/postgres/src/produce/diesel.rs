@@ -44,12 +44,6 @@ impl Outbox {
         if events.is_empty() {
             return Ok(());
         }
-        let times = |times: &[Option<crate::clock::Micros>]| -> Vec<Option<f64>> {
-            times
-                .iter()
-                .map(|time| time.map(|time| time.0 as f64 / 1e6))
-                .collect()
-        };
         let inserted = diesel::sql_query(super::with_seconds(&self.insert))
             .bind::<Array<Text>, _>(columns.id)
             .bind::<Array<Text>, _>(columns.event_type)
@@ -61,17 +55,13 @@ impl Outbox {
             .bind::<Array<Nullable<Text>>, _>(columns.content_type)
             .bind::<Array<Nullable<Text>>, _>(columns.headers)
             .bind::<Array<Integer>, _>(columns.priority)
-            .bind::<Array<Nullable<Double>>, _>(times(&columns.available_at))
-            .bind::<Array<Nullable<Double>>, _>(times(&columns.created_at))
+            .bind::<Array<Nullable<Double>>, _>(super::seconds(&columns.available_at))
+            .bind::<Array<Nullable<Double>>, _>(super::seconds(&columns.created_at))
             .execute(connection)
             .await;
-        match inserted {
-            Ok(_) => {
-                super::saved(events);
-                Ok(())
-            }
-            Err(error) => Err(self.explain_diesel(error, events)),
-        }
+        inserted.map_err(|error| self.explain_diesel(error, events))?;
+        super::saved(events);
+        Ok(())
     }
 
     /// `diesel` has no SQLSTATE in its errors, but a kind for what matters here.

@@ -6,10 +6,9 @@ mod diesel;
 mod sqlx;
 mod tokio_postgres;
 
-use std::error::Error as StdError;
-use std::fmt;
-
-use postrider_core::{Event, EventId, InvalidEvent, Payload, StoreError, StoreErrorKind, inert, limits};
+use postrider_core::{
+    EnqueueError, EnqueueErrorKind, Event, InvalidEvent, Payload, StoreErrorKind, inert, limits,
+};
 
 use crate::clock::Micros;
 use crate::error;
@@ -84,97 +83,6 @@ impl Default for Outbox {
     }
 }
 
-/// What kind of failure an enqueue is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EnqueueErrorKind {
-    /// The event breaks a limit; nothing was sent to the database.
-    Invalid(InvalidEvent),
-    /// An event with this id is in the outbox already.
-    DuplicateId(EventId),
-    /// The connection is not in a transaction: the event would be committed apart from what it speaks of.
-    NoTransaction,
-    /// The outbox table is missing or of another version.
-    Schema,
-    /// Anything else that the database says.
-    Store,
-}
-
-/// An event was not enqueued. After anything but [`EnqueueErrorKind::Invalid`] PostgreSQL takes
-/// nothing more in this transaction: roll it back.
-#[derive(Debug)]
-pub struct EnqueueError {
-    kind: EnqueueErrorKind,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl EnqueueError {
-    /// What kind of failure it is.
-    pub fn kind(&self) -> &EnqueueErrorKind {
-        &self.kind
-    }
-
-    fn new(kind: EnqueueErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
-        Self {
-            kind,
-            source: Some(Box::new(source)),
-        }
-    }
-}
-
-impl From<InvalidEvent> for EnqueueError {
-    fn from(invalid: InvalidEvent) -> Self {
-        Self {
-            kind: EnqueueErrorKind::Invalid(invalid),
-            source: None,
-        }
-    }
-}
-
-impl From<StoreError> for EnqueueError {
-    fn from(error: StoreError) -> Self {
-        let kind = match error.kind() {
-            StoreErrorKind::Schema => EnqueueErrorKind::Schema,
-            _ => EnqueueErrorKind::Store,
-        };
-        Self::new(kind, error)
-    }
-}
-
-impl fmt::Display for EnqueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            EnqueueErrorKind::Invalid(invalid) => {
-                write!(f, "the event is not valid and was not enqueued: {invalid}")
-            }
-            EnqueueErrorKind::DuplicateId(id) => write!(
-                f,
-                "an event with the id {id} is queued already; give every event an id of its own, or take this as \
-                 success if it is the same event enqueued twice"
-            ),
-            EnqueueErrorKind::NoTransaction => f.write_str(
-                "the connection is not in a transaction; enqueue inside the one that the event belongs to",
-            ),
-            EnqueueErrorKind::Schema => {
-                f.write_str("the outbox table is missing or of another version; run `postrider migrate up`")
-            }
-            EnqueueErrorKind::Store => f.write_str(
-                "the database did not take the event; roll the transaction back and try it again as a whole",
-            ),
-        }
-    }
-}
-
-impl StdError for EnqueueError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match (&self.kind, &self.source) {
-            (EnqueueErrorKind::Invalid(invalid), _) => Some(invalid),
-            (_, Some(source)) => Some(&**source),
-            (_, None) => None,
-        }
-    }
-}
-
 /// Events in the form of the columns.
 #[derive(Default)]
 struct Columns<'a> {
@@ -225,8 +133,7 @@ impl<'a> Columns<'a> {
         self.payload.push(text);
         self.payload_bytes.push(bytes);
         self.content_type.push(event.content_type.as_deref());
-        self.headers
-            .push((!event.headers.is_empty()).then(|| headers(event)));
+        self.headers.push(event.headers_text());
         self.priority.push(event.priority);
         self.available_at.push(event.available_at.map(Micros::from));
         self.created_at.push(event.created_at.map(Micros::from));
@@ -248,12 +155,10 @@ fn with_seconds(insert: &str) -> String {
     format!("{insert} e(i, t, a, d, k, p, b, c, h, n, x, y)")
 }
 
-fn headers(event: &Event) -> String {
-    let object = event
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str())));
-    serde_json::Value::Object(object.collect()).to_string()
+#[cfg(any(feature = "sqlx", feature = "diesel-async"))]
+fn seconds(times: &[Option<Micros>]) -> Vec<Option<f64>> {
+    let seconds = |time: &Option<Micros>| time.map(|time| time.0 as f64 / 1e6);
+    times.iter().map(seconds).collect()
 }
 
 /// One line an event, for whoever looks for where it got lost: it is in the caller's transaction, not yet committed.

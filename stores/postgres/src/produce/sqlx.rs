@@ -38,12 +38,6 @@ impl Outbox {
         if events.is_empty() {
             return Ok(());
         }
-        let times = |times: &[Option<crate::clock::Micros>]| -> Vec<Option<f64>> {
-            times
-                .iter()
-                .map(|time| time.map(|time| time.0 as f64 / 1e6))
-                .collect()
-        };
         let inserted = sqlx::query(sqlx::AssertSqlSafe(super::with_seconds(&self.insert)))
             .bind(owned(&columns.id))
             .bind(owned(&columns.event_type))
@@ -61,17 +55,13 @@ impl Outbox {
             .bind(optional(&columns.content_type))
             .bind(columns.headers.clone())
             .bind(columns.priority.clone())
-            .bind(times(&columns.available_at))
-            .bind(times(&columns.created_at))
+            .bind(super::seconds(&columns.available_at))
+            .bind(super::seconds(&columns.created_at))
             .execute(&mut **tx)
             .await;
-        match inserted {
-            Ok(_) => {
-                super::saved(events);
-                Ok(())
-            }
-            Err(error) => Err(self.explain_sqlx(error, events)),
-        }
+        inserted.map_err(|error| self.explain_sqlx(error, events))?;
+        super::saved(events);
+        Ok(())
     }
 
     fn explain_sqlx(&self, error: sqlx::Error, events: &[&Event]) -> EnqueueError {

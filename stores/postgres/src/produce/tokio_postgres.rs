@@ -69,21 +69,20 @@ impl Outbox {
             typed(&columns.available_at),
             typed(&columns.created_at),
         ];
-        match tx.query_typed(&self.insert, &values).await {
-            Ok(_) => {
-                super::saved(events);
-                Ok(())
-            }
-            Err(error) => {
-                let said = error.as_db_error();
-                let kind = self.kind(
-                    said.map(|said| said.code().code()),
-                    said.and_then(DbError::constraint),
-                    said.and_then(DbError::detail),
-                    events,
-                );
-                Err(EnqueueError::new(kind, error))
-            }
-        }
+        let inserted = tx.query_typed(&self.insert, &values).await;
+        inserted.map_err(|error| self.explain(error, events))?;
+        super::saved(events);
+        Ok(())
+    }
+
+    fn explain(&self, error: tokio_postgres::Error, events: &[&Event]) -> EnqueueError {
+        let said = error.as_db_error();
+        let kind = self.kind(
+            said.map(|said| said.code().code()),
+            said.and_then(DbError::constraint),
+            said.and_then(DbError::detail),
+            events,
+        );
+        EnqueueError::new(kind, error)
     }
 }

@@ -1,7 +1,7 @@
 -- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
 -- a list of one is a condition of an index and nothing else, a shard behind a sum is no condition of any, and what became of
 -- parked rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
--- {entry} is what became of the parked row `o`, {park} what is written of a row that is parked; both are in settle.rs.
+-- {entry} is what became of the parked row `o`, {park} what is written of a row that is parked; both are in write.rs.
 WITH
 f AS MATERIALIZED (
     SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)

@@ -1,13 +1,13 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, EventRecord, Filter, RecordedRoute, Status, Verb};
+use postrider_core::{Act, Chunk, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
 use rusqlite::{OptionalExtension, params};
 
-use super::list::{matches, record};
+use super::record::record;
 use super::{View, cursor, list, place_of};
 use crate::error::Result;
-use crate::pen::{RECORD_PARKED, REMOVE_PARKED};
 use crate::row::{self, destination_text};
+use crate::write::{RECORD_PARKED, REMOVE_PARKED};
 
 /// Rows that one step looks at. A step holds the write lock, and a filter that matches little must not hold it for long.
 const VISITS: u32 = 2_000;
@@ -111,7 +111,7 @@ fn chosen(
         destination_text(route.destination.as_ref()) == at.1 && !is_past
     });
     let route = route
-        .filter(|route| matches(filter, view.standing.now, &record, route))
+        .filter(|route| filter.matches(&record, route, Timestamp(view.standing.now)))
         .cloned();
     Ok(route.map(|route| (record, route)))
 }

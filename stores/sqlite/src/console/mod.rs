@@ -2,6 +2,7 @@
 
 mod act;
 mod list;
+mod record;
 mod sent;
 mod stats;
 
@@ -114,8 +115,8 @@ impl SqliteStore {
     {
         let tables = self.tables_shared();
         self.viewer()
-            .call(doing, move |desk| {
-                let tx = desk.connection.transaction()?;
+            .call(doing, move |session| {
+                let tx = session.connection.transaction()?;
                 look(View::begin(&tx, &tables)?)
             })
             .await
@@ -128,10 +129,10 @@ impl SqliteStore {
     {
         let tables = self.tables_shared();
         self.writer()
-            .call(doing, move |desk| {
-                let answer = in_transaction(&mut desk.connection, &tables, write)?;
+            .call(doing, move |session| {
+                let answer = in_transaction(&mut session.connection, &tables, write)?;
                 // The writer does not hear its own commits.
-                desk.bells.ring();
+                session.bells.ring();
                 Ok(answer)
             })
             .await
@@ -164,20 +165,6 @@ fn pause(view: &View<'_>, destination: Option<&DestinationName>, paused: bool) -
 /// The status of a word that this crate wrote.
 pub(crate) fn status(word: &str) -> Status {
     Status::parse(word).unwrap_or(Status::Held)
-}
-
-/// How bad a status is; the worst comes first.
-pub(crate) fn severity(status: Status) -> u8 {
-    match status {
-        Status::DeadLetter => 0,
-        Status::Retrying => 1,
-        Status::Held => 2,
-        Status::Waiting => 3,
-        Status::Scheduled => 4,
-        Status::Pending => 5,
-        Status::Discarded => 6,
-        Status::Published => 7,
-    }
 }
 
 /// A place and destination as a cursor: `seq`, or `seq:destination`.

@@ -4,10 +4,7 @@ mod rusqlite;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
-use std::error::Error as StdError;
-use std::fmt;
-
-use postrider_core::{Event, EventId, InvalidEvent, inert, limits};
+use postrider_core::{EnqueueError, EnqueueErrorKind, Event, InvalidEvent, inert, limits};
 
 use crate::clock;
 use crate::ident::{IdentError, Tables};
@@ -54,81 +51,6 @@ impl Default for Outbox {
     }
 }
 
-/// What kind of failure an enqueue is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EnqueueErrorKind {
-    /// The event breaks a limit; nothing was sent to the database.
-    Invalid(InvalidEvent),
-    /// An event with this id is in the outbox already.
-    DuplicateId(EventId),
-    /// The outbox table is missing or of another version.
-    Schema,
-    /// Anything else that the database says.
-    Store,
-}
-
-/// An event was not enqueued. The transaction is as it was before the call and may go on or roll back.
-#[derive(Debug)]
-pub struct EnqueueError {
-    kind: EnqueueErrorKind,
-    source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl EnqueueError {
-    /// What kind of failure it is.
-    pub fn kind(&self) -> &EnqueueErrorKind {
-        &self.kind
-    }
-
-    fn new(kind: EnqueueErrorKind, source: impl StdError + Send + Sync + 'static) -> Self {
-        Self {
-            kind,
-            source: Some(Box::new(source)),
-        }
-    }
-}
-
-impl From<InvalidEvent> for EnqueueError {
-    fn from(invalid: InvalidEvent) -> Self {
-        Self {
-            kind: EnqueueErrorKind::Invalid(invalid),
-            source: None,
-        }
-    }
-}
-
-impl fmt::Display for EnqueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            EnqueueErrorKind::Invalid(invalid) => {
-                write!(f, "the event is not valid and was not enqueued: {invalid}")
-            }
-            EnqueueErrorKind::DuplicateId(id) => write!(
-                f,
-                "an event with the id {id} is queued already; give every event an id of its own, or take this as \
-                 success if it is the same event enqueued twice"
-            ),
-            EnqueueErrorKind::Schema => {
-                f.write_str("the outbox table is missing or of another version; run `postrider migrate up`")
-            }
-            EnqueueErrorKind::Store => f.write_str(
-                "the database did not take the event; roll the transaction back and try it again as a whole",
-            ),
-        }
-    }
-}
-
-impl StdError for EnqueueError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match (&self.kind, &self.source) {
-            (EnqueueErrorKind::Invalid(invalid), _) => Some(invalid),
-            (_, Some(source)) => Some(&**source),
-            (_, None) => None,
-        }
-    }
-}
-
 /// An event in the form of the columns.
 struct Columns<'a> {
     event: &'a Event,
@@ -155,7 +77,7 @@ impl<'a> Columns<'a> {
         };
         Ok(Self {
             event,
-            headers: (!event.headers.is_empty()).then(|| headers(event)),
+            headers: event.headers_text(),
             available_at: moment(event.available_at),
             created_at: moment(event.created_at),
         })
@@ -174,14 +96,6 @@ impl<'a> Columns<'a> {
             _ => None,
         }
     }
-}
-
-fn headers(event: &Event) -> String {
-    let object = event
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str())));
-    serde_json::Value::Object(object.collect()).to_string()
 }
 
 /// One line an event, for whoever looks for where it got lost: it is in the caller's transaction, not yet committed.

@@ -62,7 +62,7 @@ pub(crate) const CHANGE_PARKED: &str =
      WHERE seq = ?1 AND destination = ?2";
 
 /// The statements of one settle.
-pub(crate) struct Pen<'tx> {
+pub(crate) struct Writer<'tx> {
     standing: Standing,
     history: bool,
     counts: Counts,
@@ -77,7 +77,7 @@ pub(crate) struct Pen<'tx> {
     change_parked: CachedStatement<'tx>,
 }
 
-impl<'tx> Pen<'tx> {
+impl<'tx> Writer<'tx> {
     pub(crate) fn new(
         tx: &'tx Transaction<'_>,
         tables: &Tables,

@@ -41,7 +41,7 @@ pub(crate) const ANY_BLOCK: &str = "SELECT 1 FROM {outbox_parked} INDEXED BY {ou
      WHERE order_key = ?1 AND lane = ?2 AND destination = ?3 AND dead <= ?4 LIMIT 1";
 
 /// The statements of one read, and what it needs to know.
-pub(crate) struct Eye<'tx> {
+pub(crate) struct Decoder<'tx> {
     standing: Standing,
     /// Publications before this do not count as duplicates; none: there is no such check.
     known_since: Option<i64>,
@@ -53,7 +53,7 @@ pub(crate) struct Eye<'tx> {
     sent: CachedStatement<'tx>,
 }
 
-impl<'tx> Eye<'tx> {
+impl<'tx> Decoder<'tx> {
     pub(crate) fn new(
         tx: &'tx Transaction<'_>,
         tables: &Tables,

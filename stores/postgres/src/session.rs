@@ -1,0 +1,181 @@
+//! One live connection: what is asked on it, and how it is given up.
+//!
+//! A dropped call never leaves a transaction open: the relay's calls are single statements, and where a call is more than
+//! that, behind a pooler and for operators, a guard ends the whole session when it is dropped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use postrider_core::StoreErrorKind;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::error::{Error, Result};
+
+/// How long a server may take to be told that nobody waits for its answer any more.
+const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+
+/// One live connection.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// Counts notifications; closed when the connection ends.
+    pub(crate) rings: watch::Receiver<u64>,
+    /// No two sessions of this process have the same.
+    pub(crate) id: u64,
+    /// Set when a transaction may be open on it: it is never given out again.
+    abandoned: AtomicBool,
+    /// The task that has the socket.
+    task: AbortHandle,
+    /// How another connection to the same server is protected, to cancel a statement.
+    pub(crate) tls: Option<MakeRustlsConnect>,
+    prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// Behind a pooler every transaction may be on another session of the server: nothing is prepared or set there, and
+    /// these settings go with every call.
+    pub(crate) local: Option<String>,
+    /// Whose transaction it is, behind a pooler.
+    turn: tokio::sync::Mutex<()>,
+    types: Mutex<HashMap<&'static str, Vec<Type>>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "session {}", self.id)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(client: Client, rings: watch::Receiver<u64>, task: AbortHandle) -> Self {
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            client,
+            rings,
+            id: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            abandoned: AtomicBool::new(false),
+            task,
+            tls: None,
+            prepared: Mutex::default(),
+            local: None,
+            turn: tokio::sync::Mutex::default(),
+            types: Mutex::default(),
+        }
+    }
+
+    /// Runs a statement that is asked often.
+    pub(crate) async fn ask(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let Some(local) = &self.local else {
+            let statement = self.prepare(name, sql).await?;
+            return Ok(self.client.query(&statement, parameters).await?);
+        };
+        let _turn = self.turn.lock().await;
+        if !self.is_good() {
+            let text = "the connection was given up by the call before this one";
+            return Err(Error::new(StoreErrorKind::Unreachable, text));
+        }
+        let mut open = Unfinished {
+            session: self,
+            finished: false,
+        };
+        self.client.batch_execute(&format!("BEGIN; {local}")).await?;
+        let answer = self.ask_unnamed(name, sql, parameters).await;
+        let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        self.client.batch_execute(end).await?;
+        open.finished = true;
+        answer
+    }
+
+    /// Without a name nothing stays behind on the server. The types are learned once, in a transaction of the caller.
+    async fn ask_unnamed(
+        &self,
+        name: &'static str,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let known = self.types().get(name).cloned();
+        let types = match known {
+            Some(types) => types,
+            None => {
+                let types = self.client.prepare(sql).await?.params().to_vec();
+                self.types().insert(name, types.clone());
+                types
+            }
+        };
+        let typed: Vec<_> = parameters.iter().copied().zip(types).collect();
+        Ok(self.client.query_typed(sql, &typed).await?)
+    }
+
+    /// Whether two calls may be under way at a time.
+    pub(crate) fn is_pipelined(&self) -> bool {
+        self.local.is_none()
+    }
+
+    /// The settings that a transaction on this session begins with.
+    pub(crate) fn local(&self) -> &str {
+        self.local.as_deref().unwrap_or_default()
+    }
+
+    fn types(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Vec<Type>>> {
+        self.types.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares a statement once.
+    pub(crate) async fn prepare(&self, name: &'static str, sql: &str) -> Result<Statement> {
+        let known = self.statements().get(name).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.statements().insert(name, statement.clone());
+        Ok(statement)
+    }
+
+    /// Closes the connection now and not with the last who holds it: a transaction may be open on it, whose locks others
+    /// wait for. A server that is busy with a statement does not look at its socket, so it is told to stop as well.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.task.abort();
+        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            // Nothing depends on it: the limits of the session end the statement too, only later.
+            let _ = match tls {
+                Some(tls) => timeout(CANCEL_WITHIN, cancel.cancel_query(tls)).await,
+                None => timeout(CANCEL_WITHIN, cancel.cancel_query(NoTls)).await,
+            };
+        });
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the session out of use when a call ends with its transaction open, a dropped call included.
+struct Unfinished<'a> {
+    session: &'a Session,
+    finished: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.session.abandon();
+        }
+    }
+}

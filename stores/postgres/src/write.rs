@@ -1,0 +1,165 @@
+//! A settle as `settle.sql` takes it: one array a column for queued rows, and an object for parked ones.
+
+use std::borrow::Cow;
+
+use postrider_core::{Leaves, Park, Settle, SettleParked, Then};
+use serde_json::{Value, json};
+use tokio_postgres::types::ToSql;
+
+use crate::clock;
+use crate::lease;
+use crate::row::{self, destination_text, storable};
+
+/// What became of the parked row `o`: an object that [`WrittenParked::take`] makes, by [`place_of`].
+pub(crate) const ENTRY: &str = "($12::jsonb -> (o.seq || ':' || o.destination))";
+
+/// The fields of an object that [`park`] makes, but for the destination.
+pub(crate) const PARK: &str =
+    "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text";
+
+/// A settle in the form of parameters: one array a column.
+#[derive(Default)]
+pub(crate) struct Written<'a> {
+    fence: (Vec<i16>, Vec<i64>),
+    seq: Vec<i64>,
+    id: Vec<Cow<'a, str>>,
+    /// Only of rows that are parked.
+    key: Vec<Option<Cow<'a, str>>>,
+    outcome: Vec<&'static str>,
+    destination: Vec<Option<Cow<'a, str>>>,
+    receipt: Vec<Option<Cow<'a, str>>>,
+    more: Vec<Option<String>>,
+    parks: Vec<Option<String>>,
+    parked: WrittenParked,
+    entries: Option<Value>,
+}
+
+/// What became of parked rows: the places, and an object by `place:destination`.
+#[derive(Default)]
+struct WrittenParked {
+    seq: Vec<i64>,
+    entries: serde_json::Map<String, Value>,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) fn of(settle: &'a Settle) -> Self {
+        let mut written = Self {
+            fence: lease::split(&settle.fence),
+            ..Self::default()
+        };
+        for entry in &settle.queued {
+            written.seq.push(row::place(entry.seq));
+            written.id.push(storable(entry.event_id.as_str()));
+            written.leaves(&entry.leaves);
+            let parks = matches!(&entry.leaves, Leaves::Decided { parked, .. } if !parked.is_empty());
+            written.key.push(parks.then(|| storable(entry.key.as_str())));
+        }
+        for (n, entry) in (1..).zip(&settle.parked) {
+            written.parked.take(n, entry);
+        }
+        written.entries = Some(Value::Object(std::mem::take(&mut written.parked.entries)));
+        written
+    }
+
+    /// The first destination has columns of its own, because most events have one; the others share a list.
+    fn leaves(&mut self, leaves: &'a Leaves) {
+        let (outcome, sent, parks) = match leaves {
+            Leaves::Decided { sent, parked } => ("decided", sent.as_slice(), parked.as_slice()),
+            Leaves::Duplicate => ("duplicate", [].as_slice(), [].as_slice()),
+            Leaves::Dropped => ("dropped", [].as_slice(), [].as_slice()),
+        };
+        let first = sent.first();
+        let more = sent.iter().skip(1).map(|(destination, receipt)| {
+            json!({"destination": storable(destination.as_str()), "receipt": receipt.0.as_deref().map(storable)})
+        });
+        self.outcome.push(outcome);
+        self.destination
+            .push(first.map(|(destination, _)| storable(destination.as_str())));
+        self.receipt
+            .push(first.and_then(|(_, receipt)| receipt.0.as_deref().map(storable)));
+        self.more.push(list(more));
+        self.parks.push(list(parks.iter().map(park)));
+    }
+
+    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 12] {
+        [
+            &self.fence.0,
+            &self.fence.1,
+            &self.seq,
+            &self.id,
+            &self.key,
+            &self.outcome,
+            &self.destination,
+            &self.receipt,
+            &self.more,
+            &self.parks,
+            &self.parked.seq,
+            &self.entries,
+        ]
+    }
+}
+
+impl WrittenParked {
+    fn take(&mut self, n: u64, entry: &SettleParked) {
+        let place = place_of(entry);
+        // One entry a row: what was published counts, whatever else is said of the row.
+        if self.entries.get(&place).is_some_and(is_published) {
+            return;
+        }
+        let mut written = match &entry.then {
+            Then::Sent(receipt) => json!({"outcome": "sent", "receipt": receipt.0.as_deref().map(storable)}),
+            Then::Duplicate => json!({"outcome": "duplicate"}),
+            Then::Again(stays) => json!({"outcome": "again", "stays": park(stays)}),
+            Then::Split(parks) => split(entry, parks),
+        };
+        written["n"] = n.into();
+        written["version"] = entry.version.into();
+        self.seq.push(row::place(entry.seq));
+        self.entries.insert(place, written);
+    }
+}
+
+/// How [`ENTRY`] finds what became of a row.
+fn place_of(entry: &SettleParked) -> String {
+    let destination = destination_text(entry.destination.as_ref());
+    format!("{}:{}", row::place(entry.seq), storable(destination))
+}
+
+fn is_published(written: &Value) -> bool {
+    written["outcome"] == "sent" || written["outcome"] == "duplicate"
+}
+
+/// One of the rows that replace this one may be this one: it is changed, and the others are put beside it.
+fn split(entry: &SettleParked, parks: &[Park]) -> Value {
+    let from = destination_text(entry.destination.as_ref());
+    let (stays, beside): (Vec<&Park>, Vec<&Park>) = parks
+        .iter()
+        .partition(|one| destination_text(one.destination.as_ref()) == from);
+    let mut written = match stays.first() {
+        Some(stays) => json!({"outcome": "again", "stays": park(stays)}),
+        None => json!({"outcome": "split"}),
+    };
+    if !beside.is_empty() {
+        written["beside"] = beside.into_iter().map(park).collect();
+    }
+    written
+}
+
+fn list(values: impl Iterator<Item = Value>) -> Option<String> {
+    let values: Vec<Value> = values.collect();
+    (!values.is_empty()).then(|| Value::Array(values).to_string())
+}
+
+fn park(park: &Park) -> Value {
+    let failure = park.failure.as_ref();
+    json!({
+        "destination": storable(destination_text(park.destination.as_ref())),
+        "dead": park.dead,
+        "wait": clock::micros(park.next_attempt_in),
+        "attempts": park.attempts,
+        "failures": park.failures,
+        "maybe_sent": park.maybe_sent,
+        "kind": failure.map(|failure| failure.kind.as_str()),
+        "text": failure.map(|failure| storable(&failure.text)),
+    })
+}
