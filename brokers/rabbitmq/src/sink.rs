@@ -27,7 +27,7 @@ const TRIES: usize = 4;
 
 /// Messages to RabbitMQ: persistent, confirmed, and never lost for want of a queue. Clones share the connection.
 ///
-/// It connects at the first publish and again by itself whenever the connection is lost; while there is none, publish
+/// It connects when its relay starts, or at the first publish, and again by itself whenever the connection is lost; while there is none, publish
 /// calls fail at once as unavailable.
 ///
 /// Each call takes a channel of its own. The order of a key does not depend on which: the engine gives a sink without
@@ -94,6 +94,11 @@ impl Sink for RabbitSink {
             durable: true,
             address: RabbitSink::ADDRESS,
         }
+    }
+
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        // The supervisor that this starts says in the log why there is no connection, and goes on trying.
+        Box::pin(async move { drop(self.inner.link.live().await) })
     }
 
     fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {

@@ -50,6 +50,12 @@ pub trait Sink: Send + Sync {
     /// What it can do. Constant over the life of the sink.
     fn capabilities(&self) -> Capabilities;
 
+    /// Connects, and declares what is to be declared, so that a mistake shows when a relay starts and not with the first
+    /// event. A destination that is away is no error: it is tried again by itself.
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Publishes a batch and answers for every message, in the batch's order. An empty batch answers nothing and
     /// touches nothing.
     fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>>;

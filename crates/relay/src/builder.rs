@@ -10,6 +10,7 @@ use postrider_core::{
     Store,
 };
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -189,6 +190,12 @@ impl Relay {
             self.inner.router.clone(),
             capabilities,
         );
+        // Beside the work, and no longer than it: a destination that is away must not keep it waiting.
+        let mut connecting = JoinSet::new();
+        for sink in &self.inner.sinks {
+            let sink = Arc::clone(sink);
+            connecting.spawn(async move { sink.connect().await });
+        }
         let report = Box::pin(Driver::new(self.inner.clone(), engine).run(token, until)).await;
         tracing::info!(outbox, relay = &*relay.0, ?report, "relay stopped");
         report

@@ -220,6 +220,8 @@ fn line(outbox: &str, note: &Note) {
         Note::CircuitClosed { destination } => info!(outbox, %destination, "circuit closed"),
         // Gathered, and written between two turns of the loop.
         Note::LeaseWon { .. } | Note::LeaseLost { .. } => {}
+        Note::StandingBy => info!(outbox, "standing by: another relay holds the lease"),
+        Note::StoreBack => info!(outbox, "the database answers again"),
         Note::StoreFailed {
             doing,
             kind,

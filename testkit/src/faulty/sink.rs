@@ -60,6 +60,10 @@ impl Sink for FaultySink {
         self.inner.capabilities()
     }
 
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        self.inner.connect()
+    }
+
     fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {
         if batch.is_empty() {
             return self.inner.publish(batch);

@@ -127,6 +127,19 @@ async fn a_deleted_binding_and_exchange_are_noticed_and_come_back() {
     assert_eq!(ids.len(), 11, "{ids:?}");
 }
 
+/// Consumers may be there before the first event.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_to_be_declared_is_there_before_the_first_event() {
+    let vhost = rabbitmq::shared().await;
+    let queue = vhost.named("early");
+    let sink = open(RabbitOptions::new(vhost.url()).declare(queues([queue.as_str()])));
+    sink.connect().await;
+    let other = open(RabbitOptions::new(vhost.url()));
+    confirm_all(&other, &[message("first", &to("", &queue))]).await;
+    other.close().await;
+    sink.close().await;
+}
+
 /// Fault B27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_permission_is_the_fault_of_the_address() {

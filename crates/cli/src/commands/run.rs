@@ -63,13 +63,7 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
                 ended.clone(),
             ));
         }
-        watches.push(watch.clone());
-        let (name, delay, ended) = (
-            outbox.name.clone(),
-            config.relay.settings.initial_delay,
-            ended.clone(),
-        );
-        tokio::spawn(async move { watch.say_if_standing_by(&name, delay, ended).await });
+        watches.push(watch);
     }
     let stopping = token.clone();
     tokio::spawn(async move {

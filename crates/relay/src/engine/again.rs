@@ -27,8 +27,9 @@ impl Again {
         POLICY.delay(self.failures, random)
     }
 
-    pub(super) fn succeeded(&mut self) {
-        self.failures = 0;
+    /// True when it had failed before.
+    pub(super) fn succeeded(&mut self) -> bool {
+        std::mem::take(&mut self.failures) > 0
     }
 
     pub(super) fn failures(&self) -> u32 {

@@ -75,6 +75,11 @@ impl Circuit {
         self.state != State::Closed
     }
 
+    /// Whether it was probed in vain: what waits for it may wait for long.
+    pub(super) fn lasts(&self) -> bool {
+        self.is_open() && self.openings > 2
+    }
+
     /// Whether rows for it should stay where they are: open and not yet to be probed, or paused.
     pub(super) fn is_shut(&self, now: Time) -> bool {
         self.paused || matches!(self.state, State::Open { until } if now < until)

@@ -57,8 +57,9 @@ impl Engine {
                 continue;
             }
             let over = self.rows.pending_at(destination) > share;
+            let lasts = self.circuits[index].lasts();
             for line in self.rows.ready_lines(destination) {
-                if over || self.waits_with_a_failure(line) {
+                if over || self.waits_half_decided(line, lasts) {
                     self.park_waiting(line);
                 }
             }
@@ -70,12 +71,13 @@ impl Engine {
         self.settings.window / (2 * self.circuits.len().max(1))
     }
 
-    /// Whether an event that waits in a line was refused elsewhere: that must be written down, so that people see it and
-    /// it is tried again, and must not wait for the line's destination.
-    fn waits_with_a_failure(&self, line: LineId) -> bool {
+    /// Whether an event that waits in a line was refused elsewhere, or has arrived elsewhere and waits for long: that must
+    /// be written down, so that people see it and it is tried again or not repeated, and must not wait for the line's
+    /// destination.
+    fn waits_half_decided(&self, line: LineId, for_long: bool) -> bool {
         let failed = |item: &Item| {
             let failure = |one: &Delivery| matches!(&one.state, State::Park(park) if park.failure.is_some());
-            item.is_queued() && item.deliveries.iter().any(failure)
+            item.is_queued() && (item.deliveries.iter().any(failure) || (for_long && item.is_half_sent()))
         };
         let line = self.rows.line(line);
         line.is_some_and(|line| {

@@ -20,6 +20,8 @@ const KILLER_AFTER: u32 = 6;
 const SPARE: usize = 64;
 /// How often a relay that does not hold every shard asks for more.
 const HUNGRY: Duration = Duration::from_millis(500);
+/// How long a relay without a shard waits before it says so: one that joins others gets its share sooner.
+const STANDING_BY_AFTER: Duration = Duration::from_secs(2);
 /// No row has this place: it clears the suspect of a shard.
 const NOBODY: Seq = Seq(0);
 
@@ -52,6 +54,8 @@ pub(super) struct Leases {
     /// After a failed heartbeat nothing is urgent enough to ask again at once.
     failed_until: Option<Time>,
     again: Again,
+    /// Since when the database has answered and given nothing, and whether that was said.
+    without: Option<(Time, bool)>,
     share: Option<usize>,
     shards: usize,
     release: Vec<(Shard, Token)>,
@@ -195,7 +199,9 @@ impl Engine {
                 return;
             }
         };
-        self.leases.again.succeeded();
+        if self.leases.again.succeeded() {
+            out.push(Command::Note(Note::StoreBack));
+        }
         self.leases.valid_until = Some(beat.sent + self.settings.lease);
         if self.planted(Plant::ClientClock) {
             self.leases.valid_until = Some(now + self.settings.lease * 3 / 2);
@@ -215,6 +221,19 @@ impl Engine {
             self.read_soon(now);
         }
         self.take_leases(now, standing.leases, &beat, out);
+        self.say_if_standing_by(now, out);
+    }
+
+    fn say_if_standing_by(&mut self, now: Time, out: &mut Vec<Command>) {
+        if !self.leases.held.is_empty() || self.stop.is_some() {
+            self.leases.without = None;
+            return;
+        }
+        let (since, said) = self.leases.without.get_or_insert((now, false));
+        if !*said && now - *since >= STANDING_BY_AFTER {
+            *said = true;
+            out.push(Command::Note(Note::StandingBy));
+        }
     }
 
     fn take_leases(&mut self, now: Time, leases: Vec<Lease>, beat: &Beat, out: &mut Vec<Command>) {

@@ -98,6 +98,10 @@ pub enum Note {
         /// Whether it was given up on purpose.
         released: bool,
     },
+    /// Every shard has been another relay's for a while.
+    StandingBy,
+    /// The database answers again.
+    StoreBack,
     /// The database could not be asked.
     StoreFailed {
         /// What was being done.

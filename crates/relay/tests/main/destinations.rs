@@ -92,6 +92,25 @@ async fn one_dead_destination_of_two_holds_up_nothing_and_is_drained_in_order_af
     assert_exact(&right, &keys, 50);
 }
 
+/// What has arrived at one destination is written down although another is away, so that people see it and a relay that
+/// dies repeats nothing.
+#[tokio::test]
+async fn what_arrived_elsewhere_does_not_wait_for_a_destination_that_is_away() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    right.set_reachable(false);
+    commit(&store, &["a", "b"], 3);
+    let running = Running::start(&fan_out(&store, &left, &right, quick()));
+    until("it is written down", || parked(&store).len() == 6).await;
+    assert_exact(&left, &["a", "b"], 3);
+    running.drop_now().await;
+    right.set_reachable(true);
+    let running = Running::start(&fan_out(&store, &left, &right, quick()));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&left, &["a", "b"], 3);
+    assert_exact(&right, &["a", "b"], 3);
+}
+
 /// Fault B26.
 #[tokio::test]
 async fn a_refusal_at_one_destination_holds_the_key_there_only() {
