@@ -28,15 +28,7 @@ const SLEEPING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
 async fn until(db: &Db, sql: &str, wanted: i64) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while db.number(sql) != wanted {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "{} and not {wanted}: {sql}",
-            db.number(sql)
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    crate::common::until(sql, || db.number(sql) == wanted).await;
 }
 
 /// Fault A21. A bell that goes on ringing keeps the relay awake for ever, at hundreds of statements a second.

@@ -7,7 +7,7 @@ use postrider_core::{Schema, Settle, Store, StoreErrorKind};
 use postrider_postgres::{PgOptions, PgStore};
 use postrider_testkit::servers::Postgres;
 
-use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent};
+use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent, until};
 
 /// A server of its own, with tables and a relay.
 async fn own_server() -> (Postgres, String, Relay) {
@@ -137,8 +137,9 @@ async fn a_dropped_call_leaves_no_transaction_open() {
         let _ = tokio::time::timeout(limit, postrider_core::Console::stats(&db.store)).await;
         let _ = tokio::time::timeout(limit, db.store.status()).await;
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let open = db.number("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()");
-    assert_eq!(open, 0);
-    assert!(db.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider' AND datname = current_database()") <= 3);
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
+    let open = format!("{sessions} AND pid <> pg_backend_pid() AND state <> 'idle'");
+    until("the end of every call", || db.number(&open) == 0).await;
+    let own = format!("{sessions} AND application_name = 'postrider'");
+    until("the end of sessions that were left", || db.number(&own) <= 3).await;
 }

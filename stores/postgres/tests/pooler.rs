@@ -1,7 +1,6 @@
 //! PgBouncer in transaction mode: every transaction is on another session of the server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use postrider_core::{Console, Schema, Secret};
 use postrider_memory::MemorySink;
@@ -10,7 +9,7 @@ use postrider_relay::Relay;
 use postrider_testkit::servers::{PgBouncer, Postgres};
 use tokio_util::sync::CancellationToken;
 
-use crate::common::{connect, few_shards};
+use crate::common::{PATIENCE, connect, few_shards};
 
 /// Relays through a pooler while an application works on the same pool, and looks at what was left on its sessions.
 async fn relays_behind_a_pooler(direct: bool) {
@@ -51,15 +50,8 @@ async fn relays_behind_a_pooler(direct: bool) {
             .await
             .expect("the service is not disturbed");
     }
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while sink.messages().len() < 200 {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "{} came",
-            sink.messages().len()
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let came = sink.wait_for(200, PATIENCE).await;
+    came.unwrap_or_else(|few| panic!("{few}"));
     store.stats().await.expect("stats");
     token.cancel();
     running.await.expect("it ends");

@@ -221,6 +221,7 @@ async fn an_idle_relay_asks_little() {
         .batch_execute("SELECT pg_stat_statements_reset()")
         .await
         .expect("reset");
+    // How much is asked in a while is what is looked at.
     tokio::time::sleep(WINDOW).await;
     let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'";
     let calls: i64 = watcher.query_one(sql, &[]).await.expect("statements").get(0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_core::{Console, Schema, Settled, Store, Then};
 use postrider_postgres::PgOptions;
 
-use crate::common::{Db, again, event, few_shards, parks};
+use crate::common::{Db, again, event, few_shards, parks, until};
 
 /// Faults G6 and G12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +138,8 @@ async fn strict_keys_give_writers_of_a_key_an_order() {
         .await
         .expect("another key does not wait");
     let waiting = tokio::spawn(async move { second.batch_execute(&sql).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    until("the wait for the first", || db.number(waits) == 1).await;
     assert!(!waiting.is_finished(), "it waits for the first");
     first.batch_execute(&insert("more")).await.expect("inserted");
     first.batch_execute("COMMIT").await.expect("committed");

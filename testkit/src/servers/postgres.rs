@@ -286,9 +286,14 @@ impl Postgres {
             running.kill()?;
         }
         // Its children notice by themselves that their parent is gone, and the folder is theirs until then.
-        let pid_file = own.data().join("postmaster.pid");
-        std::thread::sleep(Duration::from_millis(300));
-        let _ = std::fs::remove_file(pid_file);
+        let deadline = Instant::now() + PATIENCE;
+        while own.is_lived_in()? {
+            if Instant::now() > deadline {
+                return Err(io::Error::other("processes of a killed PostgreSQL do not end"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = std::fs::remove_file(own.data().join("postmaster.pid"));
         Ok(())
     }
 
@@ -315,6 +320,14 @@ impl Own {
 
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Whether a process works in the data folder, which is where all of a server's processes do.
+    fn is_lived_in(&self) -> io::Result<bool> {
+        let data = self.data();
+        let mut processes = std::fs::read_dir("/proc")?.flatten();
+        Ok(processes
+            .any(|process| std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data)))
     }
 
     fn small_disk(&self) -> PathBuf {

@@ -47,6 +47,7 @@ pub(super) async fn closing_twice_is_safe(bench: Bench) {
 pub(super) async fn a_receive_under_way_ends_with_a_close(bench: Bench) {
     let source = bench.open().await;
     let close = async {
+        // Nothing tells that a receive has begun to wait; one that has not is refused, which is right as well.
         tokio::time::sleep(Duration::from_millis(100)).await;
         source.close().await;
     };
@@ -62,7 +63,8 @@ pub(super) async fn a_cut_connection_delivers_again(bench: Bench) {
     let source = bench.open().await;
     let received = bench.gather(&source, 10).await;
     settle_all(&source, &received[..3], Verdict::Done).await;
-    // Heard by the broker before the cut: a second source would otherwise find them too, and rightly.
+    // Heard by the broker before the cut: a second source would otherwise find them too, and rightly. Verdicts have no
+    // answer that could be waited for.
     tokio::time::sleep(Duration::from_millis(300)).await;
     bench.queue.cut().await;
     let mut again = BTreeSet::new();

@@ -27,6 +27,7 @@ pub(super) async fn a_receive_waits_for_a_message(bench: Bench) {
     let source = bench.open().await;
     assert_eq!(ids(&quiet(&source).await), Vec::<String>::new());
     let put = async {
+        // Nothing tells that a receive has begun to wait; a message that is there before is received as well.
         tokio::time::sleep(Duration::from_millis(50)).await;
         bench.queue.put(vec![message("late")]).await;
     };

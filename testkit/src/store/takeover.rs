@@ -24,6 +24,7 @@ pub(super) async fn a_renewed_lease_is_never_taken(bench: Bench) {
         }
         assert_eq!(owner.fence(), fence, "a lease that is renewed in time stays");
         assert_eq!(rival.leases, [], "a lease that is renewed in time is not taken");
+        // The passing of the lease's own time is what is looked at.
         tokio::time::sleep(SHORT / 6).await;
     }
 }

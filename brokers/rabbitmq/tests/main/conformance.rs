@@ -11,12 +11,10 @@ use postrider_testkit::servers::rabbitmq::{self, Vhost};
 use postrider_testkit::sink::{Arrived, SinkCapabilities, SinkHarness, TestBroker};
 use tokio::sync::Mutex;
 
-use crate::support::{Client, queues, to};
+use crate::support::{Client, queues, queues_are_on_disk, to};
 
 postrider_testkit::sink_suite!(Rabbit);
 
-/// How long a declared queue needs to be known after a crash.
-const DECLARED: Duration = Duration::from_secs(2);
 /// Long enough to read everything that a case sends.
 const READ_LIMIT: Duration = Duration::from_secs(5);
 /// A queue that gives nothing for this long is empty.
@@ -86,9 +84,7 @@ impl TestBroker for Broker {
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            // RabbitMQ 3.10 keeps its list of quorum queues in a file that it writes now and then: killed right after a
-            // declaration, it never finds the queue again.
-            tokio::time::sleep(DECLARED).await;
+            queues_are_on_disk().await;
             self.vhost.kill().expect("the server can be killed");
         })
     }

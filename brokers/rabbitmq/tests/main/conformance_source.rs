@@ -1,7 +1,6 @@
 //! The suite that every source passes, with the broker killed in the middle.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
@@ -13,7 +12,7 @@ use postrider_testkit::servers::rabbitmq::{self, PASSWORD, USER, Vhost};
 use postrider_testkit::source::{SourceCapabilities, SourceHarness, TestQueue};
 use tokio::sync::Mutex;
 
-use crate::support::{Client, confirm_all, open, to};
+use crate::support::{Client, confirm_all, open, queues_are_on_disk, to};
 
 postrider_testkit::source_suite!(Rabbit);
 
@@ -21,8 +20,6 @@ const QUEUE: &str = "suite";
 const DEAD: &str = "suite.dead";
 /// Deliveries that a source of the suite holds.
 const PREFETCH: u16 = 25;
-/// How long a declared queue needs to be known after a crash.
-const DECLARED: Duration = Duration::from_secs(2);
 
 struct Rabbit;
 
@@ -147,9 +144,7 @@ impl TestQueue for Broker {
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            // RabbitMQ 3.10 keeps its list of quorum queues in a file that it writes now and then: killed right after a
-            // declaration, it never finds the queue again.
-            tokio::time::sleep(DECLARED).await;
+            queues_are_on_disk().await;
             self.vhost.kill().expect("the server can be killed");
         })
     }

@@ -14,7 +14,7 @@ use postrider_testkit::MemoryStore;
 use postrider_testkit::servers::rabbitmq;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{confirm_all, message, open, queues, to};
+use crate::support::{confirm_all, message, open, queues, queues_are_on_disk, to};
 
 const KEYS: usize = 50;
 const EVENTS: usize = 3_000;
@@ -46,8 +46,7 @@ async fn the_order_of_every_key_survives_a_kill() {
     let options = RabbitOptions::new(vhost.url()).declare(queues([queue]));
     let sink = open(options.clone());
     confirm_all(&sink, &[message("warm", &to("", queue))]).await;
-    // A queue must be known to the broker's disk before it is killed.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    queues_are_on_disk().await;
 
     let store = MemoryStore::new(4);
     let relay = Relay::builder()
