@@ -140,7 +140,7 @@ kinds! {
     /// The row is not an event.
     BadRow = "bad_row" => Invalid, "Correct the producer and let it send the event again; then discard this one.";
     /// The id was published before with other content.
-    IdReused = "id_reused" => Invalid, "Two different events share one id: correct the producer, then discard or redrive.";
+    IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.
     RouteGone = "route_gone" => Invalid, "Redrive to route the event anew, or put the destination back.";
     /// The relay died several times while it was trying this very row.

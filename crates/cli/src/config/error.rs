@@ -41,7 +41,9 @@ impl From<toml::de::Error> for Problem {
         let message = error.message();
         let (text, help) = if let Some(rest) = message.strip_prefix("unknown field `") {
             let name = rest.split('`').next().unwrap_or_default();
-            (format!("unknown key `{name}`"), suggestion(name, &quoted(rest)))
+            let known = quoted(rest);
+            let help = without_quotes(name, &known).or_else(|| suggestion(name, &known));
+            (format!("unknown key `{name}`"), help)
         } else if let Some(rest) = message.strip_prefix("missing field `") {
             (
                 format!("the key `{}` is missing", rest.trim_end_matches('`')),
@@ -62,6 +64,14 @@ impl From<toml::de::Error> for Problem {
 fn quoted(rest: &str) -> Vec<&str> {
     let known = rest.split_once("expected").map_or("", |(_, known)| known);
     known.split('`').skip(1).step_by(2).collect()
+}
+
+/// In TOML a dot between quotes is part of the name: `"header.tenant"` is not the `tenant` of `header`.
+fn without_quotes(name: &str, known: &[&str]) -> Option<String> {
+    let (table, _) = name.split_once('.')?;
+    known
+        .contains(&table)
+        .then(|| format!("write {name} without quotes around it"))
 }
 
 /// "invalid type: string "hunter2", expected …" without the value.

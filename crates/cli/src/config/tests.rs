@@ -78,7 +78,7 @@ fn the_reference_sets_every_key_of_outboxes_and_brokers() {
     let Place::Postgres(postgres) = &billing.place else {
         panic!("{:?}", billing.place);
     };
-    assert!(postgres.url.expose().ends_with("@db.internal/billing"));
+    assert!(postgres.url.expose().ends_with("//db.internal/billing"));
     assert_eq!(postgres.schema.as_deref(), Some("shop"));
     assert_eq!((postgres.shards, postgres.strict_keys), (Some(64), Some(true)));
     assert!(
@@ -303,6 +303,8 @@ fn an_unknown_key_is_shown_with_its_line_and_the_nearest_name() {
     assert_eq!(error.to_string(), wanted);
     assert!(refused("[relais]\nwindow = 1").contains("did you mean `relay`?"));
     assert!(refused("[[route]]\nwhen = { aggregat_type = \"A\" }\nto = []").contains("`aggregate_type`"));
+    let quoted = refused("[[route]]\nwhen = { \"header.tenant\" = \"a\" }\nto = []");
+    assert!(quoted.contains("write header.tenant without quotes"), "{quoted}");
     let unknown = refused("[[route]]\nto = [{ broker = \"events\", exchang = \"x\" }]");
     assert!(
         unknown.contains("unknown key `exchang`") && unknown.contains("postrider.toml:11"),
