@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cargo::workspace;
+use crate::tidy::MAX_COLUMNS;
 
 fn read(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -149,6 +150,10 @@ fn every_scenario_and_crate_is_described() {
             "docs/testing.md does not describe {name}"
         );
     }
+    for name in described.iter().flat_map(|cell| names(cell)) {
+        let exists = crate::scenario::names().any(|known| known == name);
+        assert!(exists, "docs/testing.md describes {name}, which does not exist");
+    }
     let map = read("ARCHITECTURE.md");
     let manifest = read("Cargo.toml");
     let members = manifest
@@ -159,6 +164,33 @@ fn every_scenario_and_crate_is_described() {
             map.contains(&format!("`{member}`")),
             "the code map does not have {member}"
         );
+    }
+}
+
+#[test]
+fn the_scenarios_that_are_played_by_hand_are_named() {
+    let page = read("docs/testing.md");
+    let section = page.split("### ").find(|section| section.starts_with("Measured"));
+    let described: Vec<&str> = cells(section.unwrap())
+        .flat_map(|row| names(row[0]).collect::<Vec<_>>())
+        .collect();
+    let by_hand: Vec<&str> = crate::scenario::names()
+        .filter(|name| !crate::scenario::tested().any(|tested| tested == *name))
+        .collect();
+    assert_eq!(described, by_hand);
+}
+
+/// Tables and code cannot be broken into lines; everything else can.
+#[test]
+fn prose_is_not_wider_than_code() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let mut in_code = false;
+        for (number, line) in text.lines().enumerate() {
+            in_code ^= line.trim_start().starts_with("```");
+            let fits = in_code || line.starts_with('|') || line.chars().count() <= MAX_COLUMNS;
+            assert!(fits, "{}:{}: too wide", page.display(), number + 1);
+        }
     }
 }
 

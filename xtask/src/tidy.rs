@@ -9,7 +9,7 @@ use crate::failure::Result;
 /// A file longer than this holds more than one idea.
 const MAX_LINES: usize = 400;
 /// A line wider than this does not fit beside a diff.
-const MAX_COLUMNS: usize = 120;
+pub(crate) const MAX_COLUMNS: usize = 120;
 
 /// Files that may be longer, with the reason.
 const LONG: &[(&str, &str)] = &[
