@@ -22,7 +22,7 @@ use failure::Result;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Install what is missing, run every test, the simulator and every scenario at a reduced size.
+    /// Install what is missing, run every test, the simulator and the scenarios at a reduced size.
     ///
     /// Ends with the line `N passed, N failed`; exit code 1 if anything failed.
     Test,
