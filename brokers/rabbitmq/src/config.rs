@@ -6,6 +6,8 @@ use std::time::Duration;
 use postrider_core::Secret;
 
 use crate::Topology;
+use crate::connect::Dialer;
+use crate::error::RabbitError;
 
 /// Publish calls at a time. A call waits for the disk of the broker; several hide that wait, more than a few only add
 /// work for the broker.
@@ -73,6 +75,11 @@ impl RabbitOptions {
             declare: None,
             prefetch: PREFETCH,
         }
+    }
+
+    /// Whether a sink or source could be made of them: the url can be read and the files are there. Connects to nothing.
+    pub fn check(&self) -> Result<(), RabbitError> {
+        Dialer::new(self, "check").map(drop)
     }
 
     /// Sets [`RabbitOptions::user`] and [`RabbitOptions::password`].

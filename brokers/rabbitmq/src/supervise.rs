@@ -2,6 +2,7 @@
 //!
 //! The client's own recovery stays off: it renumbers confirms behind the back of those who wait for them.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,8 +123,9 @@ fn closed() -> Failure {
 
 async fn supervise(shared: Arc<Shared>) {
     let mut failures = 0;
+    let mut fatal = BTreeSet::new();
     while !shared.ended.is_cancelled() {
-        let failure = match dial(&shared).await {
+        let failure = match dial(&shared, &mut fatal).await {
             None => return,
             Some(Ok(live)) => {
                 let since = Instant::now();
@@ -139,6 +141,8 @@ async fn supervise(shared: Arc<Shared>) {
                 tracing::warn!("the connection to RabbitMQ was lost");
                 replace(&shared, State::Connecting);
                 let lasted = since.elapsed() >= STABLE;
+                // The next broker may know what this one did not.
+                fatal.clear();
                 if lasted || failures == 0 {
                     failures = u32::from(!lasted);
                     continue;
@@ -175,11 +179,11 @@ fn replace(shared: &Shared, next: State) -> bool {
 }
 
 /// One attempt; none when the link was closed during it.
-async fn dial(shared: &Shared) -> Option<Result<Live, Failure>> {
+async fn dial(shared: &Shared, fatal: &mut BTreeSet<String>) -> Option<Result<Live, Failure>> {
     let attempt = async {
         let live = shared.dialer.dial().await?;
         if let Some(topology) = &shared.declare {
-            topology.declare(&live.connection).await;
+            topology.declare(&live.connection, fatal).await?;
         }
         Ok(live)
     };

@@ -1,10 +1,12 @@
 //! Exchanges, queues and bindings, declared as asked for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{Channel, Connection, ExchangeKind};
+use postrider_core::{ErrorKind, Failure};
 
 use crate::error;
 
@@ -98,23 +100,35 @@ impl Topology {
     }
 
     /// Declares everything. What the broker refuses is logged: messages that then have no queue come back as such.
-    pub(crate) async fn declare(&self, connection: &Connection) {
+    ///
+    /// Over some mistakes, such as an unknown kind of exchange, the broker ends the whole connection: that is the error,
+    /// in its own words. What it was about is added to `fatal` and left out at the next try, or nothing could be
+    /// published for the sake of a declaration.
+    pub(crate) async fn declare(
+        &self,
+        connection: &Connection,
+        fatal: &mut BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let channel = None;
         let mut desk = Desk {
             connection,
-            channel: None,
+            channel,
+            fatal,
         };
         for exchange in &self.exchanges {
-            let declared = desk.ask(async |channel| exchange.declare(&channel).await).await;
-            report("exchange", &exchange.name, declared);
+            let declare = async |channel: Channel| exchange.declare(&channel).await;
+            desk.ask("exchange", &exchange.name, declare).await?;
         }
         for queue in &self.queues {
-            let declared = desk.ask(async |channel| queue.declare(&channel).await).await;
-            report("queue", &queue.name, declared);
+            let declare = async |channel: Channel| queue.declare(&channel).await;
+            desk.ask("queue", &queue.name, declare).await?;
         }
         for binding in &self.bindings {
-            let declared = desk.ask(async |channel| binding.declare(&channel).await).await;
-            report("binding", &binding.queue, declared);
+            let name = format!("{} to {}", binding.queue, binding.exchange);
+            let declare = async |channel: Channel| binding.declare(&channel).await;
+            desk.ask("binding", &name, declare).await?;
         }
+        Ok(())
     }
 }
 
@@ -122,10 +136,20 @@ impl Topology {
 struct Desk<'a> {
     connection: &'a Connection,
     channel: Option<Channel>,
+    fatal: &'a mut BTreeSet<String>,
 }
 
 impl Desk<'_> {
-    async fn ask(&mut self, declare: impl AsyncFnOnce(Channel) -> lapin::Result<()>) -> Result<(), String> {
+    async fn ask(
+        &mut self,
+        what: &str,
+        name: &str,
+        declare: impl AsyncFnOnce(Channel) -> lapin::Result<()>,
+    ) -> Result<(), Failure> {
+        let called = format!("the {what} {name:?}");
+        if self.fatal.contains(&called) {
+            return Ok(());
+        }
         let asked = async {
             let channel = match self.channel.take().filter(|channel| channel.status().connected()) {
                 Some(channel) => channel,
@@ -134,16 +158,26 @@ impl Desk<'_> {
             self.channel = Some(channel.clone());
             declare(channel).await
         };
-        match tokio::time::timeout(LIMIT, asked).await {
-            Ok(declared) => declared.map_err(|error| error::words(&error)),
-            Err(_) => Err(format!("no answer within {LIMIT:?}")),
+        let (reason, spoken) = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => (error::words(&error), error::code(&error).is_some()),
+            Err(_) => (format!("no answer within {LIMIT:?}"), false),
+        };
+        let gone = !self.connection.status().connected();
+        if gone && !spoken {
+            // The network, not the declaration: it is tried again with the next connection.
+            return Err(Failure::new(
+                ErrorKind::Unreachable,
+                format!("declaring {called}: {reason}"),
+            ));
         }
-    }
-}
-
-fn report(what: &str, name: &str, declared: Result<(), String>) {
-    if let Err(reason) = declared {
         tracing::error!(what, name, %reason, "RabbitMQ refused a declaration; what is there is used as it is");
+        if !gone {
+            return Ok(());
+        }
+        let text = format!("RabbitMQ ended the connection over {called}: {reason}");
+        self.fatal.insert(called);
+        Err(Failure::new(ErrorKind::Unreachable, text))
     }
 }
 

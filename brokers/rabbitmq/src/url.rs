@@ -18,8 +18,12 @@ pub(crate) fn parse(options: &RabbitOptions) -> Result<AMQPUri, RabbitError> {
     if let Some(address) = bracketed(text) {
         uri.authority.host = address.to_owned();
     }
-    if uri.authority.host.is_empty() {
+    if uri.authority.host.is_empty() || !names_host(text) {
         return Err(RabbitError::Url("it has no host".to_owned()));
+    }
+    if path(text).contains('/') {
+        let text = "a virtual host is one part of the path; write a slash in its name as %2F";
+        return Err(RabbitError::Url(text.to_owned()));
     }
     // By the letter of the specification `amqp://host/` means a virtual host without a name, which nobody has.
     if uri.vhost.is_empty() {
@@ -34,6 +38,21 @@ pub(crate) fn parse(options: &RabbitOptions) -> Result<AMQPUri, RabbitError> {
     let seconds = options.heartbeat.as_secs().clamp(1, u64::from(u16::MAX));
     uri.query.heartbeat = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
     Ok(uri)
+}
+
+/// Whether a host is written down. The parser fills one in, so that a slip would connect to this very machine.
+fn names_host(url: &str) -> bool {
+    let host = url.split_once("://").map_or("", |(_, rest)| rest);
+    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    !host.is_empty() && !host.starts_with(':')
+}
+
+/// What stands behind the first slash of a url.
+fn path(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    rest.split_once('/').map_or("", |(_, path)| path)
 }
 
 /// The IPv6 address of a url such as `amqp://user@[::1]:5672/`.
@@ -77,6 +96,20 @@ mod tests {
             ("relay", "s3")
         );
         assert_eq!(uri.query.heartbeat, Some(10));
+    }
+
+    #[test]
+    fn a_slip_is_not_this_very_machine_or_the_first_virtual_host() {
+        for bad in [
+            "amqp://",
+            "amqp:///v",
+            "amqp://u:p@/v",
+            "amqp://:5672/",
+            "amqp://h:99999/",
+            "amqp://h/a/b",
+        ] {
+            assert!(parse(&RabbitOptions::new(bad)).is_err(), "{bad}");
+        }
     }
 
     #[test]

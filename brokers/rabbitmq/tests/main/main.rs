@@ -6,6 +6,7 @@ mod barred;
 mod conformance;
 mod conformance_source;
 mod consume;
+mod declare;
 mod faults;
 mod form;
 mod full;
