@@ -5,9 +5,9 @@ use std::sync::Arc;
 use postrider_core::Event;
 use postrider_postgres::{EnqueueErrorKind, PgOptions, PgStore, PgTls};
 
-use crate::config::{Outbox, Postgres};
-use crate::failure::Failure;
-use crate::wire::Opened;
+use crate::config::{Outbox, Postgres, Problem};
+use crate::failure::{Failure, causes};
+use crate::wire::{Opened, refuse};
 
 /// Opens the store. Nothing is connected yet: a relay waits for a database that is not there.
 pub fn open(name: &str, outbox: &Outbox, place: &Postgres) -> Result<Opened, Failure> {
@@ -18,6 +18,11 @@ pub fn open(name: &str, outbox: &Outbox, place: &Postgres) -> Result<Opened, Fai
         console: Arc::new(store.clone()),
         schema: Arc::new(store),
     })
+}
+
+/// Whether the store can read its settings. Nothing is connected.
+pub fn check(name: &str, outbox: &Outbox, place: &Postgres) -> Result<(), Failure> {
+    store(name, outbox, place).map(drop)
 }
 
 /// Commits events in one transaction: all of them or none.
@@ -51,5 +56,8 @@ fn store(name: &str, outbox: &Outbox, place: &Postgres) -> Result<PgStore, Failu
         connect_timeout: place.connect_timeout.unwrap_or(defaults.connect_timeout),
         statement_timeout: place.statement_timeout.unwrap_or(defaults.statement_timeout),
     };
-    PgStore::lazy(place.url.expose(), options).map_err(|error| Failure::store(name, &error))
+    PgStore::lazy(place.url.expose(), options).map_err(|error| {
+        let problem = Problem::new(format!("the outbox {name:?}: {}", causes(&error)));
+        refuse(outbox.place_of_url.as_deref(), problem)
+    })
 }

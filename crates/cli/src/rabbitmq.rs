@@ -2,10 +2,28 @@
 
 use postrider_rabbitmq::{Binding, Exchange, Queue, RabbitError, RabbitOptions, RabbitSink, Topology};
 
-use crate::config::{Broker, Declare, Preset, Rabbit};
+use crate::config::{Broker, Declare, Preset, Problem, Rabbit};
+use crate::failure::{Failure, causes};
+use crate::wire::refuse;
 
 /// Makes the sink of a broker. It connects when the first event is published.
-pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, RabbitError> {
+pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, Failure> {
+    RabbitSink::new(options(name, broker, rabbit)).map_err(|error| unusable(name, broker, &error))
+}
+
+/// Whether the sink can read its settings. Nothing is connected.
+pub fn check(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<(), Failure> {
+    options(name, broker, rabbit)
+        .check()
+        .map_err(|error| unusable(name, broker, &error))
+}
+
+fn unusable(name: &str, broker: &Broker, error: &RabbitError) -> Failure {
+    let problem = Problem::new(format!("the broker {name:?}: {}", causes(error)));
+    refuse(broker.place_of_url.as_deref(), problem)
+}
+
+fn options(name: &str, broker: &Broker, rabbit: &Rabbit) -> RabbitOptions {
     let mut options = RabbitOptions::new(rabbit.url.clone())
         .name(format!("postrider {name}"))
         .login(broker.user.clone(), broker.password.clone());
@@ -33,7 +51,7 @@ pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, 
     if let Some(declare) = &rabbit.declare {
         options = options.declare(topology(declare));
     }
-    RabbitSink::new(options)
+    options
 }
 
 fn topology(declare: &Declare) -> Topology {
@@ -45,7 +63,7 @@ fn topology(declare: &Declare) -> Topology {
         .exchanges
         .extend(declare.exchanges.iter().map(|exchange| Exchange {
             name: exchange.name.clone(),
-            kind: exchange.kind.clone(),
+            kind: exchange.kind.0.clone(),
         }));
     topology.queues.extend(declare.queues.iter().map(|queue| Queue {
         name: queue.name.clone(),

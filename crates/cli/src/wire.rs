@@ -61,7 +61,10 @@ pub fn single<'a>(config: &'a Config, name: Option<&str>) -> Result<(&'a str, &'
 /// Opens the database of an outbox, whatever its tables are.
 pub fn open(name: &str, outbox: &Outbox, missing: Missing) -> Result<Opened, Failure> {
     match &outbox.place {
-        Place::Other { scheme, .. } => Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme)),
+        Place::Other { scheme, .. } => Err(refuse(
+            outbox.place_of_url.as_deref(),
+            unsupported("outbox", name, scheme),
+        )),
         #[cfg(feature = "postgres")]
         Place::Postgres(place) => crate::postgres::open(name, outbox, place),
         #[cfg(not(feature = "postgres"))]
@@ -90,17 +93,19 @@ pub async fn ready(name: &str, outbox: &Outbox) -> Result<Opened, Failure> {
     }
 }
 
-/// Whether this build has what the configuration asks for. Touches nothing.
+/// Whether this build has what the configuration asks for, and whether the backends can read their own settings.
+/// Touches no database and no broker.
 pub fn check(config: &Config) -> Result<(), Failure> {
     for (name, outbox) in &config.outboxes {
         match &outbox.place {
             Place::Other { scheme, .. } => {
-                return Err(refuse(outbox.unsupported.as_deref(), "outbox", name, scheme));
+                let problem = unsupported("outbox", name, scheme);
+                return Err(refuse(outbox.place_of_url.as_deref(), problem));
             }
             #[cfg(not(feature = "postgres"))]
             Place::Postgres(_) => return Err(left_out("outbox", name, "postgres")),
             #[cfg(feature = "postgres")]
-            Place::Postgres(_) => {}
+            Place::Postgres(place) => crate::postgres::check(name, outbox, place)?,
             #[cfg(not(feature = "sqlite"))]
             Place::Sqlite(_) => return Err(left_out("outbox", name, "sqlite")),
             #[cfg(feature = "sqlite")]
@@ -110,7 +115,8 @@ pub fn check(config: &Config) -> Result<(), Failure> {
     for (name, broker) in &config.brokers {
         match &broker.kind {
             Kind::Other { scheme, .. } => {
-                return Err(refuse(broker.unsupported.as_deref(), "broker", name, scheme));
+                let problem = unsupported("broker", name, scheme);
+                return Err(refuse(broker.place_of_url.as_deref(), problem));
             }
             #[cfg(not(feature = "file"))]
             Kind::File { .. } | Kind::Stdout => return Err(left_out("broker", name, "file")),
@@ -119,7 +125,7 @@ pub fn check(config: &Config) -> Result<(), Failure> {
             #[cfg(not(feature = "rabbitmq"))]
             Kind::RabbitMq(_) => return Err(left_out("broker", name, "rabbitmq")),
             #[cfg(feature = "rabbitmq")]
-            Kind::RabbitMq(_) => {}
+            Kind::RabbitMq(rabbit) => crate::rabbitmq::check(name, broker, rabbit)?,
             Kind::Memory => {}
         }
     }
@@ -146,12 +152,12 @@ fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
             .advice("check that the directory exists and that the relay may write there")
     };
     match &broker.kind {
-        Kind::Other { scheme, .. } => Err(refuse(broker.unsupported.as_deref(), "broker", name, scheme)),
+        Kind::Other { scheme, .. } => Err(refuse(
+            broker.place_of_url.as_deref(),
+            unsupported("broker", name, scheme),
+        )),
         #[cfg(feature = "rabbitmq")]
-        Kind::RabbitMq(rabbit) => match crate::rabbitmq::open(name, broker, rabbit) {
-            Ok(sink) => Ok(Arc::new(sink)),
-            Err(error) => Err(Failure::input(format!("the broker {name:?} cannot be used")).because(&error)),
-        },
+        Kind::RabbitMq(rabbit) => Ok(Arc::new(crate::rabbitmq::open(name, broker, rabbit)?)),
         #[cfg(not(feature = "rabbitmq"))]
         Kind::RabbitMq(_) => Err(left_out("broker", name, "rabbitmq")),
         Kind::Memory => Ok(Arc::new(MemoryBroker::new())),
@@ -206,7 +212,7 @@ fn backend(scheme: &str) -> Option<&'static str> {
 }
 
 /// A url that no backend of this program takes.
-pub fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
+fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
     let known = match what {
         "outbox" => "sqlite:PATH and postgres://USER@HOST/DATABASE",
         _ => "amqp://HOST, amqps://HOST, file:PATH, stdout: and memory:",
@@ -218,11 +224,11 @@ pub fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
     Problem::new(text).help(format!("this build knows {known}"))
 }
 
-/// The error with its line.
-fn refuse(error: Option<&ConfigError>, what: &str, name: &str, scheme: &str) -> Failure {
-    match error {
-        Some(error) => Box::new(error.clone()).into(),
-        None => Failure::input(unsupported(what, name, scheme).message),
+/// The problem at its line.
+pub fn refuse(place: Option<&ConfigError>, problem: Problem) -> Failure {
+    match place {
+        Some(place) => place.saying(problem).into(),
+        None => Failure::input(problem.message),
     }
 }
 

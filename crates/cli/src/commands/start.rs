@@ -11,7 +11,7 @@ use postrider_core::{StoreError, StoreErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, DEFAULT_LISTEN, Listen, Origin, Outbox};
-use crate::failure::Failure;
+use crate::failure::{Failure, causes};
 use crate::wire::{self, Missing, Opened};
 
 /// The first wait for a database that is not there.
@@ -85,7 +85,7 @@ pub async fn open(
             create,
         }),
         Err(NotReady::Store(error)) if wait && comes_back(&error) => {
-            let text = with_causes(&error);
+            let text = causes(&error);
             tracing::warn!(
                 outbox = name,
                 error = text,
@@ -125,7 +125,7 @@ impl Started {
                     return true;
                 }
                 Err(NotReady::Store(error)) => {
-                    let text = with_causes(&error);
+                    let text = causes(&error);
                     tracing::debug!(outbox = name, error = text, "the database is still waited for");
                 }
                 Err(NotReady::Schema(failure)) => {
@@ -160,16 +160,6 @@ async fn prepare(opened: &Opened, create: bool) -> Result<(), NotReady> {
 
 fn comes_back(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::Busy)
-}
-
-fn with_causes(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    postrider_core::inert(&text, postrider_core::MAX_ERROR_TEXT).into()
 }
 
 /// Between three quarters of it and all of it, so that many relays do not come back in the same instant.

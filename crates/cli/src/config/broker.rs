@@ -32,8 +32,8 @@ pub struct Broker {
     pub kind: Kind,
     /// Where its url stands in the configuration.
     pub span: Range<usize>,
-    /// Why this build cannot use it, with the line.
-    pub unsupported: Option<Box<ConfigError>>,
+    /// An error at that place, for whoever finds out later that the url cannot be used.
+    pub place_of_url: Option<Box<ConfigError>>,
     /// For brokers with a login.
     pub user: Option<String>,
     /// For brokers with a login.
@@ -109,7 +109,7 @@ impl BrokerTable {
         Ok(Broker {
             kind,
             span: url.span(),
-            unsupported: None,
+            place_of_url: None,
             user: self.user.map(Spanned::into_inner),
             password_file: self.password_file.as_ref().map(|file| file.get_ref().clone()),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),

@@ -183,6 +183,17 @@ pub struct ConfigError {
     pub help: Option<String>,
 }
 
+impl ConfigError {
+    /// The same place with another sentence.
+    pub fn saying(&self, problem: Problem) -> Box<ConfigError> {
+        Box::new(ConfigError {
+            message: problem.message,
+            help: problem.help,
+            ..self.clone()
+        })
+    }
+}
+
 impl std::error::Error for ConfigError {}
 
 impl fmt::Display for ConfigError {

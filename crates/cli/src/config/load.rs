@@ -1,14 +1,14 @@
 //! Finding the configuration and reading it: `--config`, `POSTRIDER_CONFIG`, `./postrider.toml`, the embedded default.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
 use super::error::{ConfigError, Problem, Source};
-use super::{Config, Document, Kind, Place, env};
-use crate::wire;
+use super::{Config, Document, env};
 
 /// The name that is looked for in the working directory.
 pub const FILE_NAME: &str = "postrider.toml";
@@ -83,17 +83,12 @@ pub fn parse(
     let mut config = document
         .resolve(origin)
         .map_err(|problem| source.error(problem))?;
-    for (name, outbox) in &mut config.outboxes {
-        if let Place::Other { scheme, .. } = &outbox.place {
-            let problem = wire::unsupported("outbox", name, scheme).at(outbox.span.clone());
-            outbox.unsupported = Some(source.error(problem));
-        }
+    let place = |span: &Range<usize>| Some(source.error(Problem::new("").at(span.clone())));
+    for outbox in config.outboxes.values_mut() {
+        outbox.place_of_url = place(&outbox.span);
     }
-    for (name, broker) in &mut config.brokers {
-        if let Kind::Other { scheme, .. } = &broker.kind {
-            let problem = wire::unsupported("broker", name, scheme).at(broker.span.clone());
-            broker.unsupported = Some(source.error(problem));
-        }
+    for broker in config.brokers.values_mut() {
+        broker.place_of_url = place(&broker.span);
     }
     Ok(config)
 }

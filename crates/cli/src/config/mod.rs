@@ -99,6 +99,9 @@ impl Document {
             secret_files.extend(table.secret_files());
             let outbox = table.resolve(&name, &cleanup)?;
             apart(&name, &outbox, &outboxes)?;
+            if let Place::Postgres(postgres) = &outbox.place {
+                postgres.fits(relay.settings.lease, &outbox.span)?;
+            }
             outboxes.insert(name.into_inner(), outbox);
         }
         let mut brokers = BTreeMap::new();

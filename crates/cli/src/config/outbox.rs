@@ -37,7 +37,7 @@ pub struct OutboxTable {
     prefix: Option<Spanned<String>>,
     history: Option<Keep>,
     dedup: Option<Keep>,
-    busy_timeout: Option<Span>,
+    busy_timeout: Option<Spanned<Span>>,
     postgres: Option<Spanned<PostgresTable>>,
 }
 
@@ -47,8 +47,8 @@ pub struct Outbox {
     pub place: Place,
     /// Where its url stands in the configuration.
     pub span: Range<usize>,
-    /// Why this build cannot use it, with the line.
-    pub unsupported: Option<Box<ConfigError>>,
+    /// An error at that place, for whoever finds out later that the url cannot be used.
+    pub place_of_url: Option<Box<ConfigError>>,
     /// For stores with a login.
     pub user: Option<String>,
     /// For stores with a login.
@@ -122,6 +122,10 @@ impl OutboxTable {
         if let (Place::Sqlite(_), Some(span)) = (&place, login) {
             return Err(Problem::new("an SQLite file has no login").at(span));
         }
+        if let (Place::Postgres(_), Some(given)) = (&place, &self.busy_timeout) {
+            let problem = Problem::new("`busy_timeout` is a setting of SQLite").at(given.span());
+            return Err(problem.help("for PostgreSQL set postgres.statement_timeout".to_owned()));
+        }
         let prefix = match self.prefix {
             Some(prefix) => {
                 check_prefix(prefix.get_ref()).map_err(|text| Problem::new(text).at(prefix.span()))?;
@@ -132,13 +136,15 @@ impl OutboxTable {
         Ok(Outbox {
             place,
             span: url.span(),
-            unsupported: None,
+            place_of_url: None,
             user: self.user.map(Spanned::into_inner),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
             prefix,
             history: self.history.map_or(cleanup.retention, |keep| keep.0),
             dedup: self.dedup.map_or(Some(DEFAULT_DEDUP), |keep| keep.0),
-            busy_timeout: self.busy_timeout.map_or(DEFAULT_BUSY_TIMEOUT, |span| span.0),
+            busy_timeout: self
+                .busy_timeout
+                .map_or(DEFAULT_BUSY_TIMEOUT, |span| span.into_inner().0),
         })
     }
 }

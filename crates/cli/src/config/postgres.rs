@@ -3,6 +3,7 @@
 // They are read in every build, so that the same file is good for all; without the feature nobody uses them.
 #![cfg_attr(not(feature = "postgres"), allow(dead_code))]
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,10 +11,13 @@ use postrider_core::Secret;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::duration::Span;
+use super::duration::{Span, show};
 use super::error::Problem;
 use super::scalar::{Hidden, Switch, Whole};
 use super::secret::secret;
+
+/// The default of the store, for comparing it with the lease.
+const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The keys as they are written. A table of its own, so that the other kinds of stores can refuse them as one.
 #[derive(Default, Deserialize)]
@@ -27,7 +31,7 @@ pub struct PostgresTable {
     poll_only: Option<Spanned<Switch>>,
     ca_file: Option<PathBuf>,
     connect_timeout: Option<Span>,
-    statement_timeout: Option<Span>,
+    statement_timeout: Option<Spanned<Span>>,
 }
 
 /// A PostgreSQL. What is not set has the default of its store.
@@ -43,6 +47,26 @@ pub struct Postgres {
     pub ca_file: Option<PathBuf>,
     pub connect_timeout: Option<Duration>,
     pub statement_timeout: Option<Duration>,
+    /// Where `statement_timeout` stands in the configuration.
+    timeout_span: Option<Range<usize>>,
+}
+
+impl Postgres {
+    /// Three statements must fit into a lease, or a relay that waits for one loses its shards meanwhile.
+    pub fn fits(&self, lease: Duration, url: &Range<usize>) -> Result<(), Problem> {
+        let timeout = self.statement_timeout.unwrap_or(DEFAULT_STATEMENT_TIMEOUT);
+        if timeout.saturating_mul(3) < lease {
+            return Ok(());
+        }
+        let text = format!(
+            "statement_timeout is {}, which is not below a third of relay.lease, {}",
+            show(timeout),
+            show(lease)
+        );
+        let help = "lower postgres.statement_timeout of this outbox, or raise relay.lease".to_owned();
+        let span = self.timeout_span.as_ref().unwrap_or(url);
+        Err(Problem::new(text).at(span.clone()).help(help))
+    }
 }
 
 /// Whether a url is one of PostgreSQL.
@@ -78,7 +102,8 @@ impl PostgresTable {
             poll_only,
             ca_file: self.ca_file,
             connect_timeout: self.connect_timeout.map(|limit| limit.0),
-            statement_timeout: self.statement_timeout.map(|limit| limit.0),
+            timeout_span: self.statement_timeout.as_ref().map(Spanned::span),
+            statement_timeout: self.statement_timeout.map(|limit| limit.into_inner().0),
         })
     }
 }

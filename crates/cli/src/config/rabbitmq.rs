@@ -6,8 +6,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_core::Secret;
+use postrider_core::{Secret, nearest};
 use serde::Deserialize;
+use serde::de::Error as _;
 use toml::Spanned;
 
 use super::duration::Span;
@@ -57,12 +58,35 @@ impl<'de> Deserialize<'de> for Preset {
 #[serde(deny_unknown_fields)]
 pub struct ExchangeTable {
     pub name: String,
-    #[serde(default = "topic")]
-    pub kind: String,
+    #[serde(default)]
+    pub kind: ExchangeKind,
 }
 
-fn topic() -> String {
-    "topic".to_owned()
+/// What an exchange does with a routing key.
+#[derive(Clone, Debug)]
+pub struct ExchangeKind(pub String);
+
+impl Default for ExchangeKind {
+    fn default() -> Self {
+        Self("topic".to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for ExchangeKind {
+    /// RabbitMQ closes the whole connection over a kind that it does not know, so a slip is caught here. The kinds of
+    /// plugins begin with `x-`, all of them.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let known = ["topic", "direct", "fanout", "headers"];
+        let text = String::deserialize(deserializer)?;
+        if known.contains(&text.as_str()) || text.len() > 2 && text.starts_with("x-") {
+            return Ok(Self(text));
+        }
+        let meant =
+            nearest(&text, known).map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+        Err(D::Error::custom(format!(
+            "must be \"topic\", \"direct\", \"fanout\", \"headers\" or the kind of a plugin, such as \"x-random\"{meant}"
+        )))
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

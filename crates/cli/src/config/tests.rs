@@ -130,7 +130,7 @@ fn the_reference_sets_every_key_of_outboxes_and_brokers() {
     );
     let declare = settings.declare.as_ref().expect("declared");
     assert_eq!(declare.preset, Some(Preset::Notifications));
-    assert_eq!(declare.exchanges[0].kind, "direct");
+    assert_eq!(declare.exchanges[0].kind.0, "direct");
     let queue = &declare.queues[0];
     assert_eq!(queue.dead_letter_exchange.as_deref(), Some("orders.dead"));
     assert_eq!(queue.dead_letter_routing_key.as_deref(), Some("dead"));

@@ -66,6 +66,66 @@ fn bad_values_name_the_range_and_the_line() {
     }
 }
 
+/// Whatever the backends would refuse at the start is refused here, without touching anything.
+#[test]
+fn what_would_fail_later_is_refused_with_its_line() {
+    let postgres = |url: &str, more: &str| format!("[outbox.b]\nurl = \"{url}\"\n{more}");
+    let local = "postgres://u@127.0.0.1/d";
+    let rabbit = |url: &str, more: &str| format!("[broker.b]\nurl = \"{url}\"\n{more}");
+    let exchange = |kind: &str| {
+        format!("rabbitmq = {{ declare = true, exchange = [{{ name = \"x\", kind = \"{kind}\" }}] }}")
+    };
+    for (extra, wanted) in [
+        (
+            rabbit("amqp://h:99999/", ""),
+            "the url of the broker cannot be used",
+        ),
+        (rabbit("amqp://", ""), "it has no host"),
+        (rabbit("amqp://h/a/b", ""), "a slash in its name as %2F"),
+        (
+            rabbit("amqps://h/", "rabbitmq.ca_file = \"missing.pem\""),
+            "missing.pem",
+        ),
+        (rabbit("amqp://h/", &exchange("topik")), "did you mean \"topic\"?"),
+        (
+            postgres("postgres://u@h/d?foo=bar", ""),
+            "the url of the database cannot be read",
+        ),
+        (
+            postgres(local, "postgres.ca_file = \"missing.pem\""),
+            "missing.pem",
+        ),
+        (
+            postgres(local, "postgres.schema = \"a b\""),
+            "cannot name the outbox tables or their schema",
+        ),
+        (
+            postgres(local, "postgres.statement_timeout = \"9s\""),
+            "not below a third of relay.lease, 10s",
+        ),
+        (
+            postgres(local, "[relay]\nlease = \"1s\""),
+            "not below a third of relay.lease, 1s",
+        ),
+        (
+            postgres(local, "busy_timeout = \"1s\""),
+            "`busy_timeout` is a setting of SQLite",
+        ),
+    ] {
+        let place = Place::empty();
+        place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{extra}\n"));
+        place
+            .run(&["config", "check"])
+            .expect(2)
+            .complains(wanted)
+            .complains("--> postrider.toml:1");
+    }
+    let place = Place::empty();
+    let fine = rabbit("amqp://h/", &exchange("x-consistent-hash"));
+    place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{fine}\n"));
+    place.run(&["config", "check"]).expect(0);
+}
+
 #[test]
 fn a_variable_replaces_a_key_and_is_named_when_it_is_wrong() {
     let place = Place::ready(ORDERS_ONLY);
