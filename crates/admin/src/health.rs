@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Filter, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, inert,
+    Console, ErrorKind, Filter, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, causes, inert,
 };
 
 /// Stalled events are counted up to this many: more says no more.
@@ -112,15 +112,9 @@ pub struct Trouble {
 
 impl From<&StoreError> for Trouble {
     fn from(error: &StoreError) -> Self {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
         Trouble {
             kind: error.kind(),
-            text: inert(&text, MAX_ERROR_TEXT),
+            text: causes(error).into(),
         }
     }
 }

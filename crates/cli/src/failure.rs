@@ -10,17 +10,6 @@ use serde_json::{Value, json};
 
 use crate::config::{ConfigError, ErrorPlace};
 
-/// An error with everything behind it in one line, inert.
-pub fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    inert(&text, MAX_ERROR_TEXT).into()
-}
-
 /// How a command that did its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
@@ -123,7 +112,7 @@ impl Failure {
     pub fn store(outbox: &str, error: &StoreError) -> Self {
         Self::backend(format!("the database of outbox {outbox:?} cannot be used"))
             .because(error)
-            .advice(error.kind().advice())
+            .advice(error.advice())
     }
 
     /// Tables that are missing or of another version.

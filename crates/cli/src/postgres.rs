@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use postrider_core::Event;
+use postrider_core::{Event, causes};
 use postrider_postgres::{EnqueueErrorKind, PgOptions, PgStore, PgTls};
 
 use crate::config::{Outbox, Postgres, Problem};
-use crate::failure::{Failure, causes};
+use crate::failure::Failure;
 use crate::wire::{Opened, refuse};
 
 /// Opens the store. Nothing is connected yet: a relay waits for a database that is not there.

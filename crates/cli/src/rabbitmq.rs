@@ -1,9 +1,10 @@
 //! From configuration to a RabbitMQ sink.
 
+use postrider_core::causes;
 use postrider_rabbitmq::{Binding, Exchange, Queue, RabbitError, RabbitOptions, RabbitSink, Topology};
 
 use crate::config::{Broker, Declare, Preset, Problem, Rabbit};
-use crate::failure::{Failure, causes};
+use crate::failure::Failure;
 use crate::wire::refuse;
 
 /// Makes the sink of a broker. It connects when the first event is published.

@@ -118,7 +118,7 @@ kinds! {
     /// The destination took the message and gave it back without a reason.
     Nacked = "nacked" => Unavailable, "The queue is full or short of replicas; give it room or consumers, and publishing resumes by itself.";
     /// The credentials are wrong or expired.
-    Credentials = "credentials" => Unavailable, "Correct the user or password; nothing is dead-lettered meanwhile.";
+    Credentials = "credentials" => Unavailable, "Correct the user, the password or the virtual host, or the rights there; nothing is dead-lettered meanwhile.";
     /// Its disk is full, or it may not be written.
     Storage = "storage" => Unavailable, "Make room or give write access; publishing resumes by itself.";
     /// No such exchange, queue, topic or binding.

@@ -109,7 +109,7 @@ impl StoreErrorKind {
             StoreErrorKind::Schema => "run `postrider migrate up`",
             StoreErrorKind::Denied => "check the user, the password and the grants of the relay's role",
             StoreErrorKind::Corrupt => "stop writing and restore the database from a backup",
-            StoreErrorKind::Other => "read the cause below",
+            StoreErrorKind::Other => "read the cause, and correct what it names",
         }
     }
 }
@@ -119,6 +119,7 @@ impl StoreErrorKind {
 pub struct StoreError {
     kind: StoreErrorKind,
     text: Box<str>,
+    advice: Option<&'static str>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -128,6 +129,7 @@ impl StoreError {
         Self {
             kind,
             text: text.into(),
+            advice: None,
             source: None,
         }
     }
@@ -138,9 +140,20 @@ impl StoreError {
         self
     }
 
+    /// The same, with what the operator should do, where that of its kind does not fit.
+    pub fn with_advice(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
     /// What kind of trouble it is.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
+    }
+
+    /// What the operator should do. It is no part of the text, so that it is said once.
+    pub fn advice(&self) -> &'static str {
+        self.advice.unwrap_or_else(|| self.kind.advice())
     }
 }
 

@@ -24,6 +24,17 @@ pub fn inert(text: &str, max: usize) -> Box<str> {
     out.into_boxed_str()
 }
 
+/// An error with everything behind it in one line, inert: what happened, and after each colon why.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    inert(&text, MAX_ERROR_TEXT).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::inert;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use postrider_core::{BoxFuture, Shard, Store, StoreError, StoreErrorKind, crash};
+use postrider_core::{BoxFuture, Shard, Store, StoreError, StoreErrorKind, causes, crash};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -223,7 +223,11 @@ impl Driver {
                     let _ = tell.send(Fact::Rang);
                 }
                 Err(error) => {
-                    tracing::debug!(outbox, %error, "the doorbell cannot be armed; polling goes on");
+                    tracing::debug!(
+                        outbox,
+                        error = causes(&error),
+                        "the doorbell cannot be armed; polling goes on"
+                    );
                     let _ = tell.send(Fact::Armed(false));
                 }
             }

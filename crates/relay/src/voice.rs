@@ -226,10 +226,11 @@ fn line(outbox: &str, note: &Note) {
             doing,
             kind,
             error,
+            advice,
             retry_in,
         } => {
-            let (word, advice) = (kind.as_str(), kind.advice());
-            warn!(outbox, doing, kind = word, %error, ?retry_in, advice, "database call failed, will retry");
+            let kind = kind.as_str();
+            warn!(outbox, doing, kind, %error, ?retry_in, advice, "database call failed, will retry");
         }
         Note::Stranded { event_id } => {
             error!(outbox, event_id = %shown(event_id), "found below the floor by the sweep; it is published now, late");

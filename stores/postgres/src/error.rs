@@ -60,14 +60,15 @@ impl Error {
 pub(crate) fn store_error(error: tokio_postgres::Error, doing: &str) -> StoreError {
     let kind = kind(&error);
     let text = match kind {
-        StoreErrorKind::Schema => {
-            format!(
-                "{doing}: the outbox tables are missing or of another version; run `postrider migrate up`"
-            )
-        }
-        kind => format!("{doing}: {}", kind.advice()),
+        StoreErrorKind::Schema => format!("{doing}: the outbox tables are missing or of another version"),
+        _ => format!("{doing} failed"),
     };
-    StoreError::new(kind, text).with_source(error)
+    let missing = error.code() == Some(&SqlState::UNDEFINED_DATABASE);
+    let error = StoreError::new(kind, text).with_source(error);
+    match missing {
+        true => error.with_advice("create the database, or correct its name in the url"),
+        false => error,
+    }
 }
 
 /// What kind of trouble an error of the driver is.

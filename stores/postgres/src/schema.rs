@@ -17,6 +17,9 @@ pub(crate) const WANTED: u32 = STEPS.len() as u32;
 /// A migration may wait for locks and build indexes; the limits of a relay's calls are not for it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// What to do about rows that are in the way of a removal.
+const PUBLISH_FIRST: &str = "let a relay publish them, wait for those that are scheduled, or discard them";
+
 struct Step {
     name: &'static str,
     up: &'static str,
@@ -92,15 +95,14 @@ pub(crate) fn check(installed: Option<i32>) -> Result<()> {
 }
 
 fn wrong_version(installed: u32) -> Error {
-    let text = if installed > WANTED {
-        format!(
-            "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}: update the program"
-        )
-    } else {
-        format!(
-            "the outbox tables are of version {installed}, this program needs {WANTED}: run `postrider migrate up`"
-        )
-    };
+    if installed > WANTED {
+        let text = format!(
+            "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}"
+        );
+        let error = StoreError::new(StoreErrorKind::Schema, text);
+        return Error::Store(error.with_advice("use a newer version of this program"));
+    }
+    let text = format!("the outbox tables are of version {installed}, this program needs {WANTED}");
     Error::new(StoreErrorKind::Schema, text)
 }
 
@@ -219,10 +221,12 @@ async fn down(work: &Work) -> Result<Vec<u32>> {
         found = status.installed;
         if status.queued + status.parked > 0 {
             let text = format!(
-                "the outbox holds {} queued and {} parked rows, which would be lost: let the relay publish them, or discard them",
+                "the outbox holds {} queued and {} parked rows, which would be lost",
                 status.queued, status.parked
             );
-            return Err(Error::new(StoreErrorKind::Schema, text));
+            return Err(Error::Store(
+                StoreError::new(StoreErrorKind::Schema, text).with_advice(PUBLISH_FIRST),
+            ));
         }
     }
     let mut taken = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postrider_core::{
     BoxFuture, Doorbell, EnqueueError, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store,
-    StoreError, StoreErrorKind,
+    StoreError, StoreErrorKind, causes,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use crate::identity::Identity;
 use crate::operator::{Operator, Work};
 use crate::produce::Outbox;
 use crate::supervise::Link;
-use crate::tls::Address;
+use crate::tls::{Address, CORRECT};
 use crate::{durability, lease, read, settle};
 
 /// How often the partitions of the history are looked after.
@@ -83,13 +83,14 @@ impl PgStore {
     }
 
     fn at(address: Address, options: PgOptions) -> Result<PgStore, StoreError> {
-        let tables = Tables::new(&options.schema, &options.prefix)
-            .map_err(|error| StoreError::new(StoreErrorKind::Schema, error.to_string()).with_source(error))?;
+        let tables = Tables::new(&options.schema, &options.prefix).map_err(|error| {
+            StoreError::new(StoreErrorKind::Other, error.to_string()).with_advice(CORRECT)
+        })?;
         let tables = Arc::new(tables);
         if options.statement_timeout < SHORTEST_TIMEOUT {
             let text =
                 "a statement_timeout below 10 milliseconds lets no statement end; 3 seconds is the default";
-            return Err(StoreError::new(StoreErrorKind::Other, text));
+            return Err(StoreError::new(StoreErrorKind::Other, text).with_advice(CORRECT));
         }
         let direct = match &options.listen_url {
             Some(url) => Some(Address::parse(url.expose(), &options)?),
@@ -151,7 +152,10 @@ impl PgStore {
         let store = self.clone();
         tokio::spawn(async move {
             if let Err(error) = store.maintain().await {
-                tracing::warn!(%error, "the partitions of the history could not be looked after");
+                tracing::warn!(
+                    error = causes(&error),
+                    "the partitions of the history could not be looked after"
+                );
             }
             for weakness in store.weaknesses().await.unwrap_or_default() {
                 tracing::warn!("{weakness}");

@@ -15,6 +15,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{PgOptions, PgTls};
 
+/// What to do about settings that cannot be used.
+pub(crate) const CORRECT: &str = "correct the settings of the outbox";
+
 /// An address with everything that is needed to connect to it.
 #[derive(Clone)]
 pub(crate) struct Address {
@@ -172,8 +175,9 @@ fn roots_in(file: &Path) -> Result<RootCertStore, StoreError> {
     }
 }
 
+/// No database was asked: the settings are wrong, and stay so.
 fn refuse(text: impl Into<Box<str>>) -> StoreError {
-    StoreError::new(StoreErrorKind::Unreachable, text)
+    StoreError::new(StoreErrorKind::Other, text).with_advice(CORRECT)
 }
 
 /// Believes whoever answers. Only made when a person asked for exactly that.

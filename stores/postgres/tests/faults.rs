@@ -109,7 +109,7 @@ async fn missing_tables_are_named() {
     let db = Db::without_tables(few_shards());
     let error = db.store.heartbeat(heartbeat("one")).await.expect_err("no tables");
     assert_eq!(error.kind(), StoreErrorKind::Schema);
-    assert!(error.to_string().contains("postrider migrate up"), "{error}");
+    assert!(error.advice().contains("postrider migrate up"), "{error}");
 }
 
 /// Fault G14.

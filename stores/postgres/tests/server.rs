@@ -175,7 +175,7 @@ async fn tables_of_the_next_version_are_served() {
         .await
         .expect_err("too new");
     assert_eq!(error.kind(), StoreErrorKind::Schema, "{error:?}");
-    assert!(error.to_string().contains("update the program"), "{error}");
+    assert!(error.advice().contains("newer version"), "{error}");
 }
 
 /// An idle relay asks at most twice a second, and an outbox takes three connections, with the doorbell and the console.

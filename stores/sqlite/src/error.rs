@@ -45,12 +45,8 @@ impl Error {
 pub(crate) fn store_error(error: rusqlite::Error, doing: &str) -> StoreError {
     let kind = kind(&error);
     let text = match kind {
-        StoreErrorKind::Schema => {
-            format!(
-                "{doing}: the outbox tables are missing or of another version; run `postrider migrate up`"
-            )
-        }
-        kind => format!("{doing}: {}", kind.advice()),
+        StoreErrorKind::Schema => format!("{doing}: the outbox tables are missing or of another version"),
+        _ => format!("{doing} failed"),
     };
     StoreError::new(kind, text).with_source(error)
 }

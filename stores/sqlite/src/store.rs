@@ -37,8 +37,9 @@ impl SqliteStore {
     /// The file is switched to the write-ahead log, which needs a local file system.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let path = path.as_ref();
-        let tables = Tables::new(&options.prefix)
-            .map_err(|error| StoreError::new(StoreErrorKind::Schema, error.to_string()).with_source(error))?;
+        let tables = Tables::new(&options.prefix).map_err(|error| {
+            StoreError::new(StoreErrorKind::Other, error.to_string()).with_advice("correct the prefix")
+        })?;
         let spawn = |name, role| {
             let connection = connect::open(path, &options, role)?;
             Worker::spawn(name, connection, &options)

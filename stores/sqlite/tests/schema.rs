@@ -16,7 +16,7 @@ async fn calls_before_the_migration_say_what_to_do() {
     ];
     for error in errors {
         assert_eq!(error.kind(), StoreErrorKind::Schema);
-        assert!(error.to_string().contains("postrider migrate up"), "{error}");
+        assert!(error.advice().contains("postrider migrate up"), "{error}");
     }
     let status = db.store.status().await.expect("a status");
     assert_eq!((status.installed, status.wanted), (0, 2));
@@ -88,7 +88,7 @@ async fn a_newer_schema_is_refused_by_every_call() {
     // An older one names the way out.
     db.sql("DELETE FROM outbox_migrations WHERE version > 1");
     let error = db.store.read(everything()).await.expect_err("older");
-    assert!(error.to_string().contains("postrider migrate up"), "{error}");
+    assert!(error.advice().contains("postrider migrate up"), "{error}");
 }
 
 /// Fault A24.

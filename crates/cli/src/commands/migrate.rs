@@ -74,7 +74,10 @@ fn in_the_way(name: &str, status: &SchemaStatus) -> Failure {
     Failure::found(format!(
         "{name}: {queued} queued and {parked} parked events would be lost; nothing was removed"
     ))
-    .advice("publish them with `postrider run --until-empty`, or discard them with `postrider dead discard`")
+    .advice(
+        "publish them with `postrider run --until-empty`, which leaves those that are scheduled for later, or discard \
+         them with `postrider dead discard`",
+    )
 }
 
 pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {

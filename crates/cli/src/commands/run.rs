@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postrider_admin::Admin;
-use postrider_core::{Sink, Stats, Status};
+use postrider_core::{Sink, Stats, Status, causes};
 use postrider_relay::{Relay, Report};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -147,7 +147,11 @@ async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token:
                 Ok(removed) if removed >= u64::from(batch) && !token.is_cancelled() => {}
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(outbox = outbox.name, %error, "old history was not removed, will retry");
+                    tracing::warn!(
+                        outbox = outbox.name,
+                        error = causes(&error),
+                        "old history was not removed, will retry"
+                    );
                     break;
                 }
             }
@@ -172,7 +176,11 @@ async fn summary(
             Ok(stats) => stats,
             Err(error) if wanted.until_empty => return Err(Failure::store(name, &error)),
             Err(error) => {
-                tracing::warn!(outbox = name, %error, "the state of the outbox cannot be read");
+                tracing::warn!(
+                    outbox = name,
+                    error = causes(&error),
+                    "the state of the outbox cannot be read"
+                );
                 Stats::default()
             }
         };

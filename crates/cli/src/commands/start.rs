@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postrider_admin::{Admin, Options, Serving};
-use postrider_core::{StoreError, StoreErrorKind};
+use postrider_core::{StoreError, StoreErrorKind, causes};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, DEFAULT_LISTEN, Listen, Origin, Outbox};
-use crate::failure::{Failure, causes};
+use crate::failure::Failure;
 use crate::wire::{self, Missing, Opened};
 
 /// The first wait for a database that is not there.
@@ -89,7 +89,7 @@ pub async fn open(
             tracing::warn!(
                 outbox = name,
                 error = text,
-                advice = error.kind().advice(),
+                advice = error.advice(),
                 "the database is waited for"
             );
             Ok(Started {

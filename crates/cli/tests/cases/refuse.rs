@@ -26,6 +26,28 @@ fn a_missing_table_names_the_command_that_makes_it() {
         .complains("postrider migrate up");
 }
 
+/// Fault C12. The advice stands once, behind what happened, and fits it.
+#[test]
+fn advice_fits_and_is_given_once() {
+    let place = Place::ready(ORDERS_ONLY);
+    rusqlite::Connection::open(place.path("postrider.db"))
+        .unwrap()
+        .execute_batch("INSERT INTO outbox_migrations (version, name, applied_at) VALUES (99, 'x', 0)")
+        .unwrap();
+    let ran = place.run(&["migrate", "up"]).expect(3);
+    assert_eq!(
+        ran.err,
+        "error: the database of outbox \"main\" cannot be used\n  \
+         because: the outbox tables are of version 99, newer than this program, which knows 2\n  \
+         what to do: use a newer version of this program\n"
+    );
+    place.write("other.toml", &ORDERS_ONLY.replace("postrider.db", "plain.db"));
+    place.write("plain.db", &"not a database ".repeat(100));
+    let ran = place.run(&["--config", "other.toml", "status"]).expect(3);
+    let advice = ran.err.split("what to do: ").nth(1).unwrap().trim_end();
+    assert_eq!(ran.err.matches(advice).count(), 1, "{}", ran.err);
+}
+
 #[test]
 fn a_missing_file_is_not_made_by_looking_at_it() {
     let place = Place::empty();

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{
-    Answer, Class, DestinationId, ErrorKind, Failure, MAX_ERROR_TEXT, Park, Receipt, StoreError, inert,
-};
+use postrider_core::{Answer, Class, DestinationId, ErrorKind, Failure, Park, Receipt, StoreError, causes};
 
 use super::item::{Item, Origin, State};
 use super::line::Line;
@@ -349,17 +347,11 @@ impl Engine {
         retry_in: Duration,
         out: &mut Vec<Command>,
     ) {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        let (kind, error) = (error.kind(), inert(&text, MAX_ERROR_TEXT).into());
         out.push(Command::Note(Note::StoreFailed {
             doing,
-            kind,
-            error,
+            kind: error.kind(),
+            error: causes(error),
+            advice: error.advice(),
             retry_in,
         }));
     }

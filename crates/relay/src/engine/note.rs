@@ -110,6 +110,8 @@ pub enum Note {
         kind: StoreErrorKind,
         /// The error and its causes.
         error: String,
+        /// What to do.
+        advice: &'static str,
         /// When it is asked again.
         retry_in: Duration,
     },
