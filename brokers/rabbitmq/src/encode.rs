@@ -10,6 +10,9 @@ const FRAME_OVERHEAD: usize = 8;
 /// Persistent: the broker writes it to its disk before it confirms.
 const PERSISTENT: u8 = 2;
 
+/// RabbitMQ closes the channel for headers of these names whose value is not a list.
+const COPIES: [&str; 2] = ["CC", "BCC"];
+
 /// The limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -82,6 +85,11 @@ fn short(what: &str, text: &str) -> Result<ShortString, Failure> {
 fn headers(headers: &[(String, String)]) -> Result<FieldTable, Failure> {
     let mut table = FieldTable::default();
     for (name, value) in headers {
+        if COPIES.contains(&name.as_str()) {
+            let text =
+                format!("the header {name} means further routing keys to RabbitMQ: give it another name");
+            return Err(Failure::new(ErrorKind::NotEncodable, text));
+        }
         let value = AMQPValue::LongString(LongString::from(value.as_bytes()));
         table.insert(short("the name of a header", name)?, value);
     }
@@ -136,6 +144,23 @@ mod tests {
 
     fn kind(message: &Message) -> ErrorKind {
         prepare(message, BOUNDS).expect_err("it cannot be sent").kind
+    }
+
+    /// Found before it is sent: it would close the channel under its neighbours.
+    #[test]
+    fn a_header_that_would_copy_the_message_is_refused() {
+        for name in ["CC", "BCC"] {
+            let mut copied = message();
+            copied.headers.push((name.to_owned(), "elsewhere".to_owned()));
+            let failure = prepare(&copied, BOUNDS).expect_err("it is refused");
+            assert_eq!(failure.kind, ErrorKind::NotEncodable, "{failure:?}");
+        }
+        let mut other = message();
+        other.headers.push(("cc".to_owned(), "elsewhere".to_owned()));
+        assert!(
+            prepare(&other, BOUNDS).is_ok(),
+            "names are told apart by their case"
+        );
     }
 
     #[test]

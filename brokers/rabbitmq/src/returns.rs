@@ -87,7 +87,8 @@ pub(crate) fn judge<'a>(batch: &[&'a Message], outcomes: Vec<Outcome>) -> Verdic
     Verdict {
         barred,
         answers: batch.iter().zip(&fates).map(answer).collect(),
-        healthy: cause.is_none(),
+        // RabbitMQ remembers for each channel that a queue was full, and goes on refusing there when it is no more.
+        healthy: cause.is_none() && !fates.contains(&Fate::Nacked),
         limit,
     }
 }

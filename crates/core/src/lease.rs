@@ -23,6 +23,11 @@ pub struct Suspect {
     pub seq: Seq,
 }
 
+impl Suspect {
+    /// Unclean ends of a shard in a row after which its rows are tried one at a time.
+    pub const COUNTS_FROM: u32 = 3;
+}
+
 /// What a relay says about itself, a few times per term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -53,7 +58,8 @@ pub struct Lease {
     pub token: Token,
     /// How many rows per lane the previous owner may have published without settling them; zero after a clean hand-over.
     pub maybe_sent: u32,
-    /// How many owners in a row ended without a release and without a settle.
+    /// How many owners in a row ended without a release and without a settle. Another suspect than before sets it back
+    /// to [`Suspect::COUNTS_FROM`], from where the ends of its own are counted.
     pub unclean: u32,
     /// The row that the last such owner was trying alone.
     pub suspect: Option<Seq>,

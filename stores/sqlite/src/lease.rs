@@ -106,7 +106,10 @@ impl Book<'_> {
         for suspect in &beat.suspects {
             for (shard, token) in beat.held.iter().filter(|(shard, _)| *shard == suspect.shard) {
                 self.execute(
-                    "UPDATE {outbox_shard} SET suspect = ?4 WHERE shard = ?1 AND owner = ?2 AND token = ?3",
+                    // Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
+                    "UPDATE {outbox_shard} SET suspect = ?4,
+                        unclean = CASE WHEN suspect IS NOT ?4 THEN min(unclean, 3) ELSE unclean END
+                     WHERE shard = ?1 AND owner = ?2 AND token = ?3",
                     params![shard.0, &*beat.relay.0, number(*token), row::place(suspect.seq)],
                 )?;
             }

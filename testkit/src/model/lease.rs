@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Heartbeat, Lease, RelayId, Seq, Shard, Standing, Token};
+use postrider_core::{Heartbeat, Lease, RelayId, Seq, Shard, Standing, Suspect, Token};
 
 use super::Model;
 
@@ -113,6 +113,9 @@ impl Model {
             };
             if state.owner.as_ref() == Some(&beat.relay) && beat.held.contains(&(suspect.shard, state.token))
             {
+                if state.suspect != Some(suspect.seq) {
+                    state.unclean = state.unclean.min(Suspect::COUNTS_FROM);
+                }
                 state.suspect = Some(suspect.seq);
             }
         }

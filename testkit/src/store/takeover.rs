@@ -96,6 +96,41 @@ pub(super) async fn a_release_resets_the_count_and_what_may_be_sent(bench: Bench
     }
 }
 
+/// Fault C9. A row is found guilty by ends of its own, not by those that were before it was tried.
+pub(super) async fn another_suspect_has_a_count_of_its_own(bench: Bench) {
+    bench.relay_with_term("a", SHORT).await;
+    for name in ["b", "c", "d"] {
+        take_over_for(&bench, name, SHORT).await;
+    }
+    let mut owner = take_over_for(&bench, "e", Duration::from_secs(2)).await;
+    let shard = owner.leases[0].shard;
+    assert_eq!(owner.leases[0].unclean, Suspect::COUNTS_FROM + 1);
+    for (seq, wanted) in [
+        (42, Suspect::COUNTS_FROM),
+        (42, Suspect::COUNTS_FROM),
+        (43, Suspect::COUNTS_FROM),
+    ] {
+        let suspected = Heartbeat {
+            suspects: vec![Suspect { shard, seq: Seq(seq) }],
+            ..owner.heartbeat()
+        };
+        owner.say(suspected).await;
+        let lease = owner.lease(shard).expect("it is still held");
+        assert_eq!((lease.unclean, lease.suspect), (wanted, Some(Seq(seq))));
+    }
+    let mut next = take_over_for(&bench, "f", Duration::from_secs(2)).await;
+    let again = Heartbeat {
+        suspects: vec![Suspect { shard, seq: Seq(43) }],
+        ..next.heartbeat()
+    };
+    next.say(again).await;
+    let lease = next.lease(shard).expect("it was taken over");
+    assert_eq!(
+        (lease.unclean, lease.suspect),
+        (Suspect::COUNTS_FROM + 1, Some(Seq(43)))
+    );
+}
+
 /// Fault C9.
 pub(super) async fn a_suspect_is_handed_to_the_next_owner(bench: Bench) {
     let mut first = bench.relay_with_term("a", SHORT).await;

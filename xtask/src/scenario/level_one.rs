@@ -28,7 +28,7 @@ const TRAP: &str = "
     CREATE SEQUENCE traps;
     CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        PERFORM nextval('traps');
+        PERFORM nextval('public.traps');
         RAISE EXCEPTION 'duplicate key value violates unique constraint \"trap\"' USING ERRCODE = 'unique_violation';
     END $$;
     CREATE TRIGGER trap BEFORE INSERT ON outbox_sent FOR EACH ROW WHEN (starts_with(NEW.event_id, 'trap')) EXECUTE FUNCTION trap()";

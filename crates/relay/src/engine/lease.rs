@@ -12,9 +12,9 @@ use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Unclean ends of a shard in a row after which its rows are tried one at a time.
-const CAREFUL_AFTER: u32 = 3;
-/// Unclean ends in a row, the last ones with the same row alone, after which that row is found guilty.
-const KILLER_AFTER: u32 = 6;
+const CAREFUL_AFTER: u32 = Suspect::COUNTS_FROM;
+/// Unclean ends in a row, the last three with the same row alone, after which that row is found guilty.
+const KILLER_AFTER: u32 = CAREFUL_AFTER + 3;
 /// Rows of other transactions may come to stand among those that a dead relay had in hand, and parked rows are in hand
 /// too: so many more than the window are marked. A mark too many costs nothing.
 const SPARE: usize = 64;
@@ -38,6 +38,25 @@ pub(super) struct Held {
 }
 
 impl Held {
+    fn is_on_trial(&self) -> bool {
+        self.trying.is_some_and(|(seq, _)| seq != NOBODY)
+    }
+
+    fn put_on_trial(&mut self, seq: Seq) {
+        if self.trying.is_none_or(|(tried, _)| tried != seq) {
+            self.trying = Some((seq, false));
+        }
+    }
+
+    /// A suspect that waits for its turn stays one; whoever cannot leave now is not tried, and must not be suspected.
+    fn acquit_unless(&mut self, lowest: Option<Seq>) {
+        let suspected = self.suspect.is_some() && self.suspect != lowest;
+        if suspected || self.is_on_trial() {
+            self.suspect = None;
+            self.trying = Some((NOBODY, false));
+        }
+    }
+
     /// Whether rows that its last owner may have published are still to come.
     fn is_unsure(&self) -> bool {
         self.maybe_sent_parked > 0 || self.maybe_sent.iter().any(|left| *left > 0)
@@ -115,6 +134,23 @@ impl Leases {
         self.held
             .get(&shard)
             .is_some_and(|held| held.unclean >= KILLER_AFTER && held.suspect == Some(seq))
+    }
+
+    /// The shard whose row is tried alone: the one that is under way, else one with a suspect, else the first.
+    fn next_on_trial(&self, careful: &[(Shard, Option<Seq>)]) -> Option<Shard> {
+        let can = |shard: &(Shard, Option<Seq>)| shard.1.is_some();
+        let rank = |(shard, lowest): &(Shard, Option<Seq>)| {
+            let held = self.held.get(shard);
+            let goes_on =
+                held.is_some_and(|held| held.is_on_trial() && held.trying.map(|one| one.0) == *lowest);
+            let suspected = held.is_some_and(|held| held.suspect.is_some() && held.suspect == *lowest);
+            (!goes_on, !suspected, *shard)
+        };
+        careful
+            .iter()
+            .filter(|one| can(one))
+            .min_by_key(|one| rank(one))
+            .map(|one| one.0)
     }
 
     /// A row that was tried alone was answered, whatever the answer: it does not end its relay. Told to the database, so
@@ -409,32 +445,36 @@ impl Engine {
         ));
     }
 
-    /// On shards whose owners keep ending, the lowest row that can leave now is the next to be tried alone.
+    /// On shards whose owners keep ending, rows are tried alone: one of all these shards at a time, written down before it
+    /// leaves. Whoever is on trial when the relay ends is suspected, so nobody is who is not really about to leave.
     fn choose_suspects(&mut self, now: Time) {
-        let careful: Vec<Shard> = self
+        let careful: Vec<(Shard, Option<Seq>)> = self
             .leases
             .held
             .keys()
-            .copied()
-            .filter(|shard| self.leases.is_careful(*shard))
+            .filter(|shard| self.leases.is_careful(**shard))
+            .map(|shard| (*shard, self.lowest_to_leave(now, *shard)))
             .collect();
-        for shard in careful {
-            let items = self.rows.of_shard(shard);
-            let lowest = items
-                .iter()
-                .filter_map(|id| self.rows.item(*id))
-                .filter(|item| self.can_leave(now, item));
-            let lowest = lowest.map(|item| item.seq).min();
-            let Some(held) = self.leases.held.get_mut(&shard) else {
-                continue;
-            };
-            match (held.trying, lowest) {
-                (Some((NOBODY, false)), _) => {}
-                (Some((seq, _)), Some(lowest)) if seq == lowest => {}
-                (_, Some(lowest)) => held.trying = Some((lowest, false)),
-                (_, None) => held.trying = None,
+        let next = self.leases.next_on_trial(&careful);
+        for (shard, lowest) in careful {
+            let loaded = !self.rows.of_shard(shard).is_empty();
+            if let Some(held) = self.leases.held.get_mut(&shard) {
+                match lowest.filter(|_| next == Some(shard)) {
+                    Some(seq) => held.put_on_trial(seq),
+                    None if loaded => held.acquit_unless(lowest),
+                    None => {}
+                }
             }
         }
+    }
+
+    fn lowest_to_leave(&self, now: Time, shard: Shard) -> Option<Seq> {
+        let items = self.rows.of_shard(shard);
+        let items = items.iter().filter_map(|id| self.rows.item(*id));
+        items
+            .filter(|item| self.can_leave(now, item))
+            .map(|item| item.seq)
+            .min()
     }
 
     /// Whether a row is on its way, or at the front of a line to a destination that takes something.

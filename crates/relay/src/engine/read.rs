@@ -19,8 +19,6 @@ const ARM_AFTER: Duration = Duration::from_millis(15);
 /// Due heads per read, and rows behind each.
 const HEADS: usize = 256;
 const FOLLOWERS: u32 = 64;
-/// Rows in memory while nothing leaves: enough to probe with another when one of them is to blame.
-const PROBES: usize = 16;
 /// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
 const LEAST_BYTES: usize = 64 << 10;
 
@@ -142,7 +140,7 @@ impl Engine {
             return;
         }
         let sweep = self.sweep_due(now);
-        let ranges = self.ranges(now, sweep);
+        let ranges = self.ranges(sweep);
         let heads = HEADS
             .min(self.settings.window)
             .saturating_sub(self.rows.parked_len());
@@ -204,7 +202,7 @@ impl Engine {
     }
 
     /// The ranges to read, each with its fair quota of what room there is.
-    fn ranges(&mut self, now: Time, sweep: bool) -> Vec<Range> {
+    fn ranges(&mut self, sweep: bool) -> Vec<Range> {
         let serving: Vec<Shard> = self
             .leases
             .held
@@ -212,13 +210,7 @@ impl Engine {
             .filter(|(_, held)| !held.draining)
             .map(|(shard, _)| *shard)
             .collect();
-        let nothing_leaves = self
-            .circuits
-            .iter()
-            .all(|circuit| circuit.is_open() || circuit.is_shut(now));
-        let full =
-            self.rows.bytes() >= self.settings.window_bytes || (nothing_leaves && self.rows.len() >= PROBES);
-        if full {
+        if self.rows.bytes() >= self.settings.window_bytes {
             return Vec::new();
         }
         let mut ranges = Vec::new();

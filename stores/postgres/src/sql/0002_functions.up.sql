@@ -35,7 +35,9 @@ BEGIN
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
     );
 
-    UPDATE {outbox_shard} s SET suspect = u.seq
+    -- Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
+    UPDATE {outbox_shard} s SET suspect = u.seq,
+        unclean = CASE WHEN s.suspect IS DISTINCT FROM u.seq THEN least(s.unclean, 3) ELSE s.unclean END
     FROM unnest(suspect_shards, suspect_seqs) u(shard, seq)
     WHERE s.shard = u.shard AND s.owner = me AND EXISTS (
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
