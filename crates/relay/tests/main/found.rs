@@ -376,3 +376,34 @@ async fn a_poison_event_among_steady_traffic_is_found() {
     })
     .await;
 }
+
+/// Rows that wait for a destination that is away did not end the relays that had them in memory.
+#[tokio::test]
+async fn relays_that_die_again_and_again_in_an_outage_find_nobody_guilty() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    sink.set_reachable(false);
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commit(&store, &keys, 3);
+    let short = Settings {
+        lease: Duration::from_millis(400),
+        ..quick()
+    };
+    for _ in 0..10 {
+        let heard = Arc::new(Heard::default());
+        let relay = builder(&store)
+            .settings(short.clone())
+            .sink(Arc::new(sink.clone()))
+            .observer(heard.clone())
+            .build()
+            .unwrap();
+        let running = Running::start(&relay);
+        until("it has tried a few times", || heard.openings() > 3).await;
+        running.drop_now().await;
+    }
+    sink.set_reachable(true);
+    let running = Running::start(&relay(&store, &sink));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_clean(&sink, &keys, 3);
+}
