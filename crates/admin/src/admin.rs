@@ -177,8 +177,9 @@ impl Inner {
 
     fn picture(&self, outbox: &Watched, sample: Sample) -> Picture {
         let circuits = self.metrics.circuits.of(&outbox.name);
+        let calls = self.metrics.calls.of(&outbox.name);
         Picture {
-            health: judge(sample.seen.as_ref(), &circuits, &self.options.thresholds),
+            health: judge(sample.seen.as_ref(), &circuits, &calls, &self.options.thresholds),
             name: outbox.name.clone(),
             routes: outbox.routes(),
             sample,

@@ -6,6 +6,8 @@ use postrider_core::{
     Console, ErrorKind, Filter, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, causes, inert,
 };
 
+/// A call that fails for less is repeated and no reason for anything.
+const LASTING: Duration = Duration::from_secs(10);
 /// Stalled events are counted up to this many: more says no more.
 const STALLED: u32 = 100;
 
@@ -90,6 +92,17 @@ pub struct OpenCircuit {
     pub open_for: Duration,
 }
 
+/// A call of the relay of this process that the database does not answer, although it may answer others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailingCall {
+    /// What is being done: `heartbeat`, `read` or `settle`.
+    pub doing: &'static str,
+    /// The error and its causes, inert.
+    pub error: String,
+    /// For how long.
+    pub failing_for: Duration,
+}
+
 /// What was learnt of an outbox's database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -148,13 +161,24 @@ pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen
     })
 }
 
-/// Judges an outbox. Circuits are known only to the process whose relay opened them.
-pub fn judge(seen: Result<&Seen, &Trouble>, circuits: &[OpenCircuit], thresholds: &Thresholds) -> Health {
+/// Judges an outbox. Circuits and calls are known only to the process whose relay opened or made them.
+pub fn judge(
+    seen: Result<&Seen, &Trouble>,
+    circuits: &[OpenCircuit],
+    calls: &[FailingCall],
+    thresholds: &Thresholds,
+) -> Health {
     let mut reasons = match seen {
         Ok(seen) => judge_numbers(seen, thresholds),
         Err(trouble) => vec![no_connection(trouble)],
     };
     reasons.extend(circuits.iter().map(open));
+    reasons.extend(
+        calls
+            .iter()
+            .filter(|call| call.failing_for >= LASTING)
+            .map(failing),
+    );
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
     Health {
         level: reasons.first().map_or(Level::Healthy, |reason| reason.level),
@@ -229,6 +253,19 @@ fn no_connection(trouble: &Trouble) -> Reason {
     }
 }
 
+/// The numbers may be had while nothing can be settled: that is no health.
+fn failing(call: &FailingCall) -> Reason {
+    let FailingCall { doing, error, .. } = call;
+    Reason {
+        level: Level::Failing,
+        word: "database",
+        text: format!(
+            "the relay's {doing} fails for {}: {error}",
+            shown(call.failing_for)
+        ),
+    }
+}
+
 /// A destination that is away comes back by itself; one that refuses our credentials does not.
 fn open(circuit: &OpenCircuit) -> Reason {
     let (level, word) = match circuit.kind {
@@ -278,7 +315,7 @@ mod tests {
     }
 
     fn words(seen: &Seen) -> (Level, Vec<&'static str>) {
-        let health = judge(Ok(seen), &[], &Thresholds::default());
+        let health = judge(Ok(seen), &[], &[], &Thresholds::default());
         (
             health.level,
             health.reasons.iter().map(|reason| reason.word).collect(),
@@ -329,13 +366,13 @@ mod tests {
         };
         let fine = seen(|_| {});
         let limits = Thresholds::default();
-        let away = judge(Ok(&fine), &[circuit(ErrorKind::Unreachable)], &limits);
+        let away = judge(Ok(&fine), &[circuit(ErrorKind::Unreachable)], &[], &limits);
         assert_eq!(
             (away.level, away.reasons[0].word),
             (Level::Degraded, "circuit_open")
         );
         let both = [circuit(ErrorKind::Unreachable), circuit(ErrorKind::Credentials)];
-        let refused = judge(Ok(&fine), &both, &limits);
+        let refused = judge(Ok(&fine), &both, &[], &limits);
         assert_eq!((refused.level, refused.reasons[0].word), (Level::Failing, "auth"));
         assert_eq!(refused.reasons.len(), 2);
         for (kind, word) in [
@@ -346,8 +383,22 @@ mod tests {
                 kind,
                 text: "gone".into(),
             };
-            let health = judge(Err(&trouble), &[], &limits);
+            let health = judge(Err(&trouble), &[], &[], &limits);
             assert_eq!((health.level, health.reasons[0].word), (Level::Failing, word));
+        }
+    }
+
+    #[test]
+    fn a_call_that_keeps_failing_is_failing_although_the_numbers_are_fine() {
+        let fine = seen(|_| {});
+        for (seconds, level) in [(9, Level::Healthy), (10, Level::Failing)] {
+            let call = FailingCall {
+                doing: "settle",
+                error: "no partition".to_owned(),
+                failing_for: Duration::from_secs(seconds),
+            };
+            let health = judge(Ok(&fine), &[], &[call], &Thresholds::default());
+            assert_eq!(health.level, level, "{health:?}");
         }
     }
 

@@ -27,6 +27,7 @@
 //! late or wrong, never a publish.
 
 mod admin;
+mod calls;
 mod circuits;
 mod document;
 mod guard;
@@ -39,5 +40,5 @@ mod serve;
 
 pub use admin::{Admin, Options};
 pub use guard::{RefusedAddress, check_address};
-pub use health::{Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
+pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;

@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::admin::Picture;
+use crate::calls::Calls;
 use crate::circuits::Circuits;
 use crate::rate::Rate;
 
@@ -38,6 +39,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 /// Counts what the relays of this process do.
 pub(crate) struct Metrics {
     pub(crate) circuits: Circuits,
+    pub(crate) calls: Calls,
     registry: Registry,
     published: Counters,
     failed: Counters,
@@ -90,6 +92,7 @@ impl Metrics {
     pub(crate) fn new(max_types: usize) -> Self {
         let mut it = Self {
             circuits: Circuits::default(),
+            calls: Calls::default(),
             registry: Registry::default(),
             published: Counters::default(),
             failed: Counters::default(),
@@ -274,7 +277,9 @@ impl Observer for Metrics {
             Note::Dropped { .. } => {
                 self.dropped.get_or_create(&only(outbox)).inc();
             }
-            Note::StoreFailed { doing, .. } => {
+            Note::StoreBack { doing } => self.calls.answered(outbox, doing),
+            Note::StoreFailed { doing, error, .. } => {
+                self.calls.failed(outbox, doing, error);
                 let mut labels = only(outbox);
                 labels.push(("doing", (*doing).to_owned()));
                 self.database_errors.get_or_create(&labels).inc();

@@ -221,7 +221,7 @@ fn line(outbox: &str, note: &Note) {
         // Gathered, and written between two turns of the loop.
         Note::LeaseWon { .. } | Note::LeaseLost { .. } => {}
         Note::StandingBy => info!(outbox, "standing by: another relay holds the lease"),
-        Note::StoreBack => info!(outbox, "the database answers again"),
+        Note::StoreBack { doing } => info!(outbox, doing, "the database answers again"),
         Note::StoreFailed {
             doing,
             kind,

@@ -28,7 +28,7 @@ pub async fn status(
             .await
             .map_err(|error| Failure::store(name, &error))?;
         // Which circuits are open is known only to the relay that opened them; everything else is judged as it does.
-        let health = postrider_admin::judge(Ok(&seen), &[], &config.health);
+        let health = postrider_admin::judge(Ok(&seen), &[], &[], &config.health);
         if out.is_json() {
             out.value(&value(name, &seen.stats, &health))?;
         }

@@ -236,7 +236,7 @@ impl Engine {
             }
         };
         if self.leases.again.succeeded() {
-            out.push(Command::Note(Note::StoreBack));
+            out.push(Command::Note(Note::StoreBack { doing: "heartbeat" }));
         }
         self.leases.valid_until = Some(beat.sent + self.settings.lease);
         if self.planted(Plant::ClientClock) {

@@ -101,7 +101,10 @@ pub enum Note {
     /// Every shard has been another relay's for a while.
     StandingBy,
     /// The database answers again.
-    StoreBack,
+    StoreBack {
+        /// What was being done.
+        doing: &'static str,
+    },
     /// The database could not be asked.
     StoreFailed {
         /// What was being done.

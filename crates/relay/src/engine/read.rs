@@ -291,7 +291,9 @@ impl Engine {
                 return;
             }
         };
-        self.reading.again.succeeded();
+        if self.reading.again.succeeded() {
+            out.push(Command::Note(Note::StoreBack { doing: "read" }));
+        }
         let current = |shard: Shard| {
             let token = under_way.tokens.get(&shard);
             token.is_some() && token.copied() == self.leases.token(shard)

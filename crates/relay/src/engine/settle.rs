@@ -240,7 +240,9 @@ impl Engine {
             Ok(settled) => settled,
             Err(error) => return self.settle_failed(now, under_way, &error, out),
         };
-        self.settling.again.succeeded();
+        if self.settling.again.succeeded() {
+            out.push(Command::Note(Note::StoreBack { doing: "settle" }));
+        }
         self.settling.limit = self
             .settling
             .limit
