@@ -187,6 +187,31 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The failures of some outboxes, kept until those of the others are told: one that is down must not hide the rest.
+#[derive(Debug, Default)]
+pub struct Failed(Vec<Failure>);
+
+impl Failed {
+    /// What was asked for, unless it failed.
+    pub fn keep<T>(&mut self, asked: Result<T, Failure>) -> Option<T> {
+        asked.map_err(|failure| self.0.push(failure)).ok()
+    }
+
+    /// Whether something failed.
+    pub fn is_some(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// How the command ends: by the last failure, behind the others.
+    pub fn or(mut self, as_json: bool, done: Done) -> Result<Done, Failure> {
+        let Some(last) = self.0.pop() else { return Ok(done) };
+        for failure in self.0 {
+            failure.report(as_json);
+        }
+        Err(last)
+    }
+}
+
 impl From<Box<ConfigError>> for Failure {
     fn from(error: Box<ConfigError>) -> Self {
         let mut failure = Self::input(error.message.clone());

@@ -55,6 +55,22 @@ fn options(name: &str, broker: &Broker, rabbit: &Rabbit) -> RabbitOptions {
     options
 }
 
+/// Exchanges and queues of bindings that are neither declared here nor the server's own.
+pub fn undeclared(rabbit: &Rabbit) -> Vec<String> {
+    let topology = rabbit.declare.as_ref().map(topology).unwrap_or_default();
+    let mut unknown = Vec::new();
+    for binding in &topology.bindings {
+        let own = binding.exchange.is_empty() || binding.exchange.starts_with("amq.");
+        if !own && topology.exchanges.iter().all(|it| it.name != binding.exchange) {
+            unknown.push(format!("the exchange {:?}", binding.exchange));
+        }
+        if topology.queues.iter().all(|it| it.name != binding.queue) {
+            unknown.push(format!("the queue {:?}", binding.queue));
+        }
+    }
+    unknown
+}
+
 fn topology(declare: &Declare) -> Topology {
     let mut topology = match declare.preset {
         None => Topology::default(),

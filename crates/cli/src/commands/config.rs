@@ -3,6 +3,8 @@
 use postrider_core::Condition;
 use serde_json::{Value, json};
 
+#[cfg(feature = "rabbitmq")]
+use crate::config::Kind;
 use crate::config::{Config, open_to_others};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count, whole};
@@ -24,6 +26,7 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         })
         .collect();
     let unreachable = unreachable(config);
+    let notes: Vec<String> = weaknesses(config).chain(undeclared(config)).collect();
     let open: Vec<String> = config
         .secret_files
         .iter()
@@ -39,6 +42,7 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         "unused_brokers": unused,
         "unreachable_routes": unreachable,
         "open_secret_files": open,
+        "notes": notes,
     });
     let mut text = format!(
         "{source}: fine ({}, {}, {})",
@@ -54,6 +58,9 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
             "\nnote: route {number} is never reached: an earlier one matches everything"
         ));
     }
+    for note in notes {
+        text.push_str(&format!("\nnote: {note}"));
+    }
     for path in open {
         text.push_str(&format!(
             "\nnote: every user of this machine may read {path}: chmod 600 it"
@@ -61,6 +68,29 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
     }
     out.either(&value, text)?;
     Ok(Done::Fine)
+}
+
+fn weaknesses(config: &Config) -> impl Iterator<Item = String> {
+    let named = config.outboxes.iter();
+    named.filter_map(|(name, outbox)| Some(format!("the outbox {name:?}: {}", outbox.weakness()?)))
+}
+
+/// Bindings of what is not declared: it may exist, but a slip looks the same.
+#[cfg(feature = "rabbitmq")]
+fn undeclared(config: &Config) -> impl Iterator<Item = String> {
+    config.brokers.iter().flat_map(|(name, broker)| {
+        let unknown = match &broker.kind {
+            Kind::RabbitMq(rabbit) => crate::rabbitmq::undeclared(rabbit),
+            _ => Vec::new(),
+        };
+        let note = move |what| format!("the broker {name:?} binds {what}, which it does not declare itself");
+        unknown.into_iter().map(note)
+    })
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+fn undeclared(_: &Config) -> impl Iterator<Item = String> {
+    std::iter::empty()
 }
 
 /// Routes behind one that matches everything, counted from 1.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::record;
 use crate::args::FilterArgs;
 use crate::config::Config;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell, key, time, whole};
 use crate::wire;
 
@@ -23,8 +23,11 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     args.check()?;
     let mut entries = Vec::new();
     let mut more = false;
+    let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
-        let opened = wire::ready(name, outbox).await?;
+        let Some(opened) = unread.keep(wire::ready(name, outbox).await) else {
+            continue;
+        };
         let stalled = Filter {
             failing_for: Some(config.relay.settings.stalled_after),
             ..args.filter(vec![Status::Retrying], None)
@@ -32,7 +35,9 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
         let dead = args.filter(vec![Status::DeadLetter], None);
         for (filter, status) in [(dead, Status::DeadLetter), (stalled, Status::Retrying)] {
             let listing = opened.console.list(filter, limit, None).await;
-            let listing = listing.map_err(|error| Failure::store(name, &error))?;
+            let Some(listing) = unread.keep(listing.map_err(|error| Failure::store(name, &error))) else {
+                break;
+            };
             more |= listing.next.is_some();
             for record in listing.events {
                 if out.is_json() {
@@ -49,8 +54,8 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
             }
         }
     }
-    if out.is_json() {
-        return Ok(Done::Fine);
+    if out.is_json() || entries.is_empty() && unread.is_some() {
+        return unread.or(out.is_json(), Done::Fine);
     }
     let headers = [
         "ID",
@@ -74,7 +79,7 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
             "… and more: raise --limit ({limit}), or narrow the filter"
         ))?;
     }
-    Ok(Done::Fine)
+    unread.or(false, Done::Fine)
 }
 
 fn state(route: &RecordedRoute) -> &'static str {
@@ -150,13 +155,15 @@ fn row(
 /// Failures that look alike, the most frequent first.
 pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
     let mut rows = Vec::new();
+    let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let opened = wire::ready(name, outbox).await?;
-        let groups = opened
-            .console
-            .groups()
-            .await
-            .map_err(|error| Failure::store(name, &error))?;
+        let Some(opened) = unread.keep(wire::ready(name, outbox).await) else {
+            continue;
+        };
+        let groups = opened.console.groups().await;
+        let Some(groups) = unread.keep(groups.map_err(|error| Failure::store(name, &error))) else {
+            continue;
+        };
         for group in groups {
             let destination = group.destination.as_ref().map(|name| name.as_str());
             if out.is_json() {
@@ -180,7 +187,10 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             ]);
         }
     }
-    match (out.is_json(), rows.is_empty()) {
+    match (
+        out.is_json() || rows.is_empty() && unread.is_some(),
+        rows.is_empty(),
+    ) {
         (true, _) => {}
         (false, true) => out.line("no failures")?,
         (false, false) => out.table(
@@ -188,7 +198,7 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             rows,
         )?,
     }
-    Ok(Done::Fine)
+    unread.or(out.is_json(), Done::Fine)
 }
 
 #[cfg(test)]

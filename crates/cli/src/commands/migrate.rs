@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::act::confirm;
 use crate::config::{Config, Outbox, Place};
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, whole};
 use crate::wire::{self, Missing};
 
@@ -83,14 +83,18 @@ fn in_the_way(name: &str, status: &SchemaStatus) -> Failure {
 pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
     let mut done = Done::Fine;
     let mut rows = Vec::new();
+    let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let status = match exists(outbox) {
-            true => {
-                let opened = wire::open(name, outbox, Missing::Refuse)?;
-                let status = opened.schema.status().await;
-                Some(status.map_err(|error| Failure::store(name, &error))?)
+        let status = async {
+            if !exists(outbox) {
+                return Ok(None);
             }
-            false => None,
+            let opened = wire::open(name, outbox, Missing::Refuse)?;
+            let status = opened.schema.status().await;
+            status.map(Some).map_err(|error| Failure::store(name, &error))
+        };
+        let Some(status) = failed.keep(status.await) else {
+            continue;
         };
         let state = match &status {
             None => "no database file",
@@ -129,13 +133,13 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             .to_vec(),
         );
     }
-    if !out.is_json() {
+    if !out.is_json() && !rows.is_empty() {
         out.table(
             &["OUTBOX", "INSTALLED", "WANTED", "QUEUED", "PARKED", "STATE"],
             rows,
         )?;
     }
-    Ok(done)
+    failed.or(out.is_json(), done)
 }
 
 fn exists(outbox: &Outbox) -> bool {

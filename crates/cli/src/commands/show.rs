@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::record;
 use crate::config::Config;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell};
 use crate::wire;
 
@@ -19,10 +19,14 @@ pub struct Wanted<'a> {
 
 pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
     let mut values = Vec::new();
+    let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
-        let opened = wire::ready(name, outbox).await?;
-        let records = opened.console.show(EventId::from(wanted.id)).await;
-        for record in records.map_err(|error| Failure::store(name, &error))? {
+        let records = async {
+            let opened = wire::ready(name, outbox).await?;
+            let records = opened.console.show(EventId::from(wanted.id)).await;
+            records.map_err(|error| Failure::store(name, &error))
+        };
+        for record in failed.keep(records.await).unwrap_or_default() {
             if wanted.only_dead
                 && !record
                     .routes
@@ -41,15 +45,15 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             values.push(record::value(name, &record, wanted.payload));
         }
     }
-    if values.is_empty() {
+    if values.is_empty() && !failed.is_some() {
         let what = if wanted.only_dead { "dead event" } else { "event" };
         let failure = Failure::found(format!("there is no {what} with the id {:?}", cell(wanted.id)));
         return Err(
             failure.advice("ids are exact; the history of published events is removed after its retention")
         );
     }
-    if out.is_json() {
+    if out.is_json() && !values.is_empty() {
         out.value(&Value::Array(values))?;
     }
-    Ok(Done::Fine)
+    failed.or(out.is_json(), Done::Fine)
 }

@@ -78,6 +78,9 @@ pub async fn open(
     let create = migrate || config.origin == Origin::Embedded;
     let missing = if create { Missing::Create } else { Missing::Refuse };
     let opened = wire::open(name, outbox, missing)?;
+    if let Some(weakness) = outbox.weakness() {
+        tracing::warn!(outbox = name, "{weakness}");
+    }
     match prepare(&opened, create).await {
         Ok(()) => Ok(Started {
             opened,

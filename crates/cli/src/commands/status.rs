@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use postrider_admin::Health;
+use postrider_admin::{Health, Seen};
 use postrider_core::{Stats, Status};
 use serde_json::{Value, json};
 
-use crate::config::{Config, duration};
-use crate::failure::{Done, Failure};
+use crate::config::{Config, Outbox, duration};
+use crate::failure::{Done, Failed, Failure};
 use crate::output::Output;
 use crate::wire;
 
@@ -22,11 +22,10 @@ pub async fn status(
 ) -> Result<Done, Failure> {
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
+    let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let opened = wire::ready(name, outbox).await?;
-        let seen = postrider_admin::look(&*opened.console, config.health.stalled_after)
-            .await
-            .map_err(|error| Failure::store(name, &error))?;
+        let seen = look(config, name, outbox).await;
+        let Some(seen) = failed.keep(seen) else { continue };
         // Which circuits are open is known only to the relay that opened them; everything else is judged as it does.
         let health = postrider_admin::judge(Ok(&seen), &[], &[], &config.health);
         if out.is_json() {
@@ -40,17 +39,25 @@ pub async fn status(
         );
         rows.push(row(name, &seen.stats));
     }
-    if !out.is_json() {
+    if !out.is_json() && !rows.is_empty() {
         let (headers, rows) = without_zeros(rows);
         out.table(&headers, rows)?;
         for text in &complaints {
             out.line(text)?;
         }
     }
-    match check && !complaints.is_empty() {
-        true => Ok(Done::Found),
-        false => Ok(Done::Fine),
-    }
+    let done = match check && !complaints.is_empty() {
+        true => Done::Found,
+        false => Done::Fine,
+    };
+    failed.or(out.is_json(), done)
+}
+
+async fn look(config: &Config, name: &str, outbox: &Outbox) -> Result<Seen, Failure> {
+    let opened = wire::ready(name, outbox).await?;
+    postrider_admin::look(&*opened.console, config.health.stalled_after)
+        .await
+        .map_err(|error| Failure::store(name, &error))
 }
 
 /// The columns, and whether they are shown when every outbox has 0 there. With all of them a line has less than 80

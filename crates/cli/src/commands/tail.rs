@@ -6,8 +6,8 @@ use postrider_core::{Cursor, Sent, SentPage};
 use serde_json::json;
 
 use crate::args::TailArgs;
-use crate::config::Config;
-use crate::failure::{Done, Failure};
+use crate::config::{Config, Outbox};
+use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell, key, time};
 use crate::signal;
 use crate::wire::{self, Opened};
@@ -39,32 +39,51 @@ impl History<'_> {
 }
 
 pub async fn tail(config: &Config, out: Output, wanted: &TailArgs) -> Result<Done, Failure> {
+    let mut failed = Failed::default();
     let mut histories = Vec::new();
-    for (name, outbox) in wire::chosen(config, wanted.outbox.as_deref())? {
-        if outbox.history.is_none() {
-            return Err(Failure::input(format!("the outbox {name:?} keeps no history"))
-                .advice("set its `history` to something other than \"none\""));
-        }
-        histories.push(History {
-            opened: wire::ready(name, outbox).await?,
+    let mut last = Vec::new();
+    let lines = u32::try_from(wanted.lines).unwrap_or(u32::MAX);
+    for (name, outbox) in with_history(config, wanted)? {
+        let Some(opened) = failed.keep(wire::ready(name, outbox).await) else {
+            continue;
+        };
+        let mut history = History {
+            opened,
             event_type: wanted.event_type.as_deref(),
             seen: None,
-        });
-    }
-    let mut last = Vec::new();
-    for history in &mut histories {
-        let lines = u32::try_from(wanted.lines).unwrap_or(u32::MAX);
-        let sent = history.look(lines).await?;
-        last.extend(sent.into_iter().map(|sent| (history.opened.name.clone(), sent)));
+        };
+        if let Some(sent) = failed.keep(history.look(lines).await) {
+            last.extend(sent.into_iter().map(|sent| (name.to_owned(), sent)));
+            histories.push(history);
+        }
     }
     last.sort_by_key(|(_, sent)| sent.published_at);
     let begin = last.len().saturating_sub(wanted.lines);
     last[begin..]
         .iter()
         .try_for_each(|(name, sent)| print(out, name, sent))?;
-    match wanted.follow {
-        true => follow(out, &mut histories).await,
-        false => Ok(Done::Fine),
+    let ended = failed.or(out.is_json(), Done::Fine);
+    match (wanted.follow && !histories.is_empty(), ended) {
+        (true, Ok(_)) => follow(out, &mut histories).await,
+        (true, Err(failure)) => {
+            failure.report(out.is_json());
+            follow(out, &mut histories).await
+        }
+        (false, ended) => ended,
+    }
+}
+
+/// The outboxes that can be looked back into. Only when there is none of them does somebody have to be told.
+fn with_history<'a>(config: &'a Config, wanted: &TailArgs) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
+    let mut chosen = wire::chosen(config, wanted.outbox.as_deref())?;
+    let names: Vec<&str> = chosen.iter().map(|(name, _)| *name).collect();
+    chosen.retain(|(_, outbox)| outbox.history.is_some());
+    match chosen.is_empty() {
+        true => Err(
+            Failure::input(format!("no history is kept: {}", names.join(", ")))
+                .advice("set `history` of the outbox to something other than \"none\""),
+        ),
+        false => Ok(chosen),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::cleanup::Cleanup;
-use super::duration::{Keep, Span};
+use super::duration::{Keep, Span, show};
 use super::error::{ConfigError, Problem};
 use super::postgres::{Postgres, PostgresTable, is_postgres};
 use super::scalar::Hidden;
@@ -60,6 +60,25 @@ pub struct Outbox {
     /// How far back the level-1 check looks.
     pub dedup: Option<Duration>,
     pub busy_timeout: Duration,
+}
+
+impl Outbox {
+    /// What its settings take from the promises, in a sentence.
+    pub fn weakness(&self) -> Option<String> {
+        let Some(history) = self.history else {
+            return Some(
+                "it keeps no history: an event that is committed twice with one id is published twice, and what was \
+                 published cannot be shown"
+                    .to_owned(),
+            );
+        };
+        let dedup = self.dedup.filter(|dedup| *dedup > history)?;
+        Some(format!(
+            "it keeps its history for {}, so an id that is used again is known for that long, not for dedup = {}",
+            show(history),
+            show(dedup)
+        ))
+    }
 }
 
 /// Where an outbox is.

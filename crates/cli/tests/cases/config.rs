@@ -124,6 +124,12 @@ fn what_would_fail_later_is_refused_with_its_line() {
     let fine = rabbit("amqp://h/", &exchange("x-consistent-hash"));
     place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{fine}\n"));
     place.run(&["config", "check"]).expect(0);
+    let binding = "binding = [{ exchange = \"y\", queue = \"q\", routing_key = \"k\" }]";
+    let bound = fine.replace("rabbitmq = { ", &format!("rabbitmq = {{ {binding}, "));
+    place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{bound}\n"));
+    let ran = place.run(&["config", "check"]).expect(0);
+    ran.says("binds the exchange \"y\", which it does not declare")
+        .says("binds the queue \"q\"");
 }
 
 #[test]

@@ -49,6 +49,59 @@ fn advice_fits_and_is_given_once() {
 }
 
 #[test]
+fn an_outbox_that_cannot_be_read_does_not_hide_the_others() {
+    let place = Place::busy();
+    place.write("broken.db", &"not a database ".repeat(100));
+    let silent = "[outbox.silent]\nurl = \"sqlite:silent.db\"\nhistory = \"none\"";
+    let broken = "[outbox.broken]\nurl = \"sqlite:broken.db\"";
+    place.write("silent.toml", &format!("{ORDERS_ONLY}\n{silent}\n"));
+    place.write("broken.toml", &format!("{ORDERS_ONLY}\n{silent}\n{broken}\n"));
+    place.run(&["--config", "silent.toml", "migrate", "up"]).expect(0);
+    let tail = place.run(&["--config", "silent.toml", "tail"]).expect(0);
+    assert!(tail.says("order-1").err.is_empty());
+    for (command, known) in [
+        (&["status"][..], "main"),
+        (&["dead", "list"], "dead-1"),
+        (&["dead", "list", "--group"], "no_route"),
+        (&["tail"], "order-1"),
+        (&["migrate", "status"], "up to date"),
+        (&["show", "order-1"], "PUBLISHED"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let args = [&["--config", "broken.toml"], command, json].concat();
+            let ran = place.run(&args).expect(3);
+            ran.says(known).complains("broken");
+        }
+    }
+    let ran = place
+        .run(&["--config", "broken.toml", "show", "nobody"])
+        .expect(3);
+    assert_eq!(ran.out, "");
+}
+
+/// What a setting takes from the promises is said by the check, and again at every start.
+#[test]
+fn an_outbox_without_a_duplicate_check_says_so() {
+    let place = Place::empty();
+    for (setting, said) in [
+        ("history = \"none\"", "it keeps no history"),
+        (
+            "history = \"1h\"\ndedup = \"1d\"",
+            "known for that long, not for dedup = 1d",
+        ),
+    ] {
+        let config = ORDERS_ONLY.replace("postrider.db\"", &format!("postrider.db\"\n{setting}"));
+        place.write("postrider.toml", &config);
+        place.run(&["config", "check"]).expect(0).says(said);
+        let ran = place.run(&["run", "--migrate", "--until-empty"]).expect(0);
+        ran.complains(said).complains("WARN");
+    }
+    place.write("postrider.toml", ORDERS_ONLY);
+    let ran = place.run(&["config", "check"]).expect(0);
+    assert!(!ran.out.contains("note"), "{}", ran.out);
+}
+
+#[test]
 fn a_missing_file_is_not_made_by_looking_at_it() {
     let place = Place::empty();
     place.write("postrider.toml", ORDERS_ONLY);
