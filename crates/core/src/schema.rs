@@ -26,6 +26,8 @@ pub struct SchemaStatus {
     pub queued: u64,
     /// Rows that a `down` would throw away.
     pub parked: u64,
+    /// Settings that were fixed when the tables were made and are others now, a sentence each: the tables win.
+    pub differs: Vec<String>,
 }
 
 impl SchemaStatus {

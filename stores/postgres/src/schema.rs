@@ -145,14 +145,45 @@ async fn status(work: &Work) -> Result<SchemaStatus> {
         wanted: WANTED,
         queued: 0,
         parked: 0,
+        differs: Vec::new(),
     };
     if status.installed > 0 {
         let sql = work.sql("SELECT (SELECT count(*) FROM {outbox}), (SELECT count(*) FROM {outbox_parked})");
         let row = work.client().query_one(&sql, &[]).await?;
         let count = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
         (status.queued, status.parked) = (count(0)?, count(1)?);
+        status.differs = differs(work).await?;
     }
     Ok(status)
+}
+
+/// Compares what was fixed when the tables were made with what is asked for now.
+async fn differs(work: &Work) -> Result<Vec<String>> {
+    let sql = work.sql(
+        "SELECT (SELECT count(*) FROM {outbox_shard}), EXISTS (SELECT FROM pg_trigger
+         WHERE tgrelid = '{outbox}'::regclass AND tgname = {literal outbox_strict})",
+    );
+    let row = work.client().query_one(&sql, &[]).await?;
+    let (shards, strict): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
+    let options = &work.options;
+    let told = |setting: &str, made: &str, asked: &str| {
+        format!(
+            "{setting} is {asked} in the configuration and {made} in the tables, which is what holds: \
+             it was fixed when they were made"
+        )
+    };
+    let mut differs = Vec::new();
+    if shards != i64::from(options.shards) {
+        differs.push(told("shards", &shards.to_string(), &options.shards.to_string()));
+    }
+    if strict != options.strict_keys {
+        differs.push(told(
+            "strict_keys",
+            &strict.to_string(),
+            &options.strict_keys.to_string(),
+        ));
+    }
+    Ok(differs)
 }
 
 /// Of several processes one migrates, and the others wait and find nothing left to do.

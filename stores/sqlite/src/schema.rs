@@ -131,6 +131,7 @@ fn status(connection: &Connection, tables: &Tables) -> Result<SchemaStatus> {
         wanted: WANTED,
         queued: 0,
         parked: 0,
+        differs: Vec::new(),
     };
     if status.installed > 0 {
         let count = |sql: &str| -> Result<u64> {

@@ -70,7 +70,7 @@ async fn a_read_only_file_is_said_to_be_read_only() {
     );
     let error = store.heartbeat(heartbeat("one")).await.expect_err("read-only");
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
-    assert!(error.to_string().contains("write access"), "{error}");
+    assert!(error.advice().contains("write access"), "{error}");
 }
 
 /// Fault A33.

@@ -161,6 +161,7 @@ impl Schema for MemoryStore {
                 wanted: 1,
                 queued: model.queued().count() as u64,
                 parked: model.parked().count() as u64,
+                differs: Vec::new(),
             }))
         })
     }

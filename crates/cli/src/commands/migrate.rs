@@ -84,6 +84,7 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
     let mut done = Done::Fine;
     let mut rows = Vec::new();
     let mut failed = Failed::default();
+    let mut notes = Vec::new();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let status = async {
             if !exists(outbox) {
@@ -114,11 +115,13 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                 .map_or(0, |step| u64::from(step.version)),
         };
         let (queued, parked) = (number(|it| it.queued), number(|it| it.parked));
+        let differs = status.map(|status| status.differs).unwrap_or_default();
+        notes.extend(differs.iter().map(|text| format!("note: {name}: {text}")));
         if out.is_json() {
             let ok = state == "up to date";
             out.value(
                 &json!({ "outbox": name, "ok": ok, "state": state, "installed": installed, "wanted": wanted,
-                "queued": queued, "parked": parked }),
+                "queued": queued, "parked": parked, "differs": differs }),
             )?;
         }
         rows.push(
@@ -138,6 +141,7 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             &["OUTBOX", "INSTALLED", "WANTED", "QUEUED", "PARKED", "STATE"],
             rows,
         )?;
+        notes.iter().try_for_each(|note| out.line(note))?;
     }
     failed.or(out.is_json(), done)
 }

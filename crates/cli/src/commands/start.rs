@@ -152,9 +152,11 @@ async fn prepare(opened: &Opened, create: bool) -> Result<(), NotReady> {
         if !steps.is_empty() {
             tracing::info!(outbox = opened.name, "made the tables");
         }
-        return Ok(());
     }
     let status = opened.schema.status().await.map_err(NotReady::Store)?;
+    for difference in &status.differs {
+        tracing::warn!(outbox = opened.name, "{difference}");
+    }
     match status.is_usable() {
         true => Ok(()),
         false => Err(NotReady::Schema(Failure::schema(&opened.name, &status))),

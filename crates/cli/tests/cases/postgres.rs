@@ -56,6 +56,50 @@ fn the_printed_role_is_enough_for_run_and_tail() {
     assert_eq!(owner.run(&["status", "--json"]).expect(0).json()["published"], 3);
 }
 
+/// What is fixed when the tables are made cannot be changed by a setting; the relay and `migrate status` name both values.
+/// A database that does not exist is told as that.
+#[test]
+fn a_setting_that_the_tables_do_not_have_is_told() {
+    let database = Postgres::shared().database();
+    let place = Place::ready(&config(&database.url));
+    let told = [
+        "shards is 16 in the configuration and 64 in the tables",
+        "strict_keys is true",
+    ];
+    let changed = format!(
+        "{}\"\npostgres = {{ shards = 16, strict_keys = true }}",
+        database.url
+    );
+    place.write(
+        "changed.toml",
+        &ORDERS_ONLY.replace("sqlite:postrider.db\"", &changed),
+    );
+    let status = place
+        .run(&["--config", "changed.toml", "migrate", "status"])
+        .expect(0);
+    let run = place
+        .run(&["--config", "changed.toml", "run", "--until-empty"])
+        .expect(0);
+    for told in told {
+        assert!(
+            status.out.contains(told) && run.err.contains(told),
+            "{}{}",
+            status.out,
+            run.err
+        );
+    }
+    let same = place.run(&["migrate", "status", "--json"]).expect(0).json();
+    assert_eq!(same["differs"], serde_json::json!([]));
+
+    place.write(
+        "gone.toml",
+        &config(&database.url.replace(&database.name, "no_such_database")),
+    );
+    let gone = place.run(&["--config", "gone.toml", "status"]).expect(3);
+    gone.complains("does not exist")
+        .complains("what to do: create the database, or correct its name in the url");
+}
+
 /// Fault A9. A relay that is started before its database waits, says so, and works when it is there.
 #[test]
 fn a_relay_that_starts_before_its_database_waits_for_it() {
