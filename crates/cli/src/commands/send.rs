@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::args::SendArgs;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::output::{Output, cell, count, key, whole};
 use crate::wire;
 
 pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done, Failure> {
@@ -24,9 +24,20 @@ pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done,
     wire::ready(name, outbox).await?;
     commit(name, outbox, &events).await?;
     let ids: Vec<&str> = events.iter().map(|event| event.id.as_str()).collect();
-    let text = match ids.as_slice() {
-        [id] => format!("committed {id} to {name}"),
-        ids => format!("committed {} to {name}", count(ids.len() as u64, "event")),
+    let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
+    let text = match events.as_slice() {
+        [event] => format!(
+            "saved {} to {name}: {}, key {}, {}",
+            whole(event.id.as_str()),
+            cell(&event.event_type),
+            key(&event.key_text()),
+            count(bytes as u64, "byte")
+        ),
+        events => format!(
+            "saved {} to {name}, {}",
+            count(events.len() as u64, "event"),
+            count(bytes as u64, "byte")
+        ),
     };
     out.either(
         &json!({ "outbox": name, "committed": ids.len(), "ids": ids }),

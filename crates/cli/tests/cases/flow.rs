@@ -21,7 +21,7 @@ fn from_init_to_tail() {
     place
         .send("order-1", "ORDER/42", "{\"total\": 1250}")
         .expect(0)
-        .says("committed order-1 to main");
+        .says("saved order-1 to main: OrderPlaced, key ORDER/42, 15 bytes");
     let status = place.run(&["status", "--json"]).expect(0).json();
     assert_eq!(
         (status["queued"].as_u64(), status["published"].as_u64()),

@@ -107,5 +107,6 @@ fn saved(event: &Event) {
         inert(event.id.as_str(), limits::ID),
         inert(&event.event_type, limits::ID),
     );
-    tracing::debug!(%event_id, %event_type, bytes = event.payload.len(), "saved");
+    let key = inert(&event.key_text(), limits::ID);
+    tracing::debug!(%event_id, %event_type, %key, bytes = event.payload.len(), "saved");
 }
