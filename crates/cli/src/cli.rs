@@ -315,7 +315,8 @@ Exit code 1 if an id does not exist or its event is in another state; 0 if there
     Redrive(ActArgs),
     /// Throw dead events away
     ///
-    /// They move into the history as discarded, with the reason, and never go out.
+    /// They move into the history as discarded, with the reason, and never go out. Of events that are named by their ids
+    /// those that were refused and are tried again go too; one that waits or is scheduled needs --yes.
     #[command(after_long_help = "\
 Examples:
   postrider dead discard dead-1 --reason 'test data'

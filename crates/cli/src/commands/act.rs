@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 
-use postrider_core::{Act, Chunk, Filter, Status, Verb};
+use postrider_core::{Act, Chunk, EventId, Filter, Status, Verb};
 use serde_json::{Value, json};
 
 use crate::args::ActArgs;
@@ -82,6 +82,8 @@ fn nothing(out: Output, doing: &str, dry_run: bool) -> Result<Done, Failure> {
 struct Total {
     touched: u64,
     refused: Vec<(String, Status)>,
+    /// Events that were not discarded because they go out by themselves.
+    moving: Vec<(String, Status)>,
     /// Ids that were named and found in some outbox.
     found: BTreeSet<String>,
 }
@@ -102,11 +104,19 @@ impl Total {
         let refused: Vec<Value> = self
             .refused
             .iter()
+            .chain(&self.moving)
             .map(|(id, status)| json!({ "event_id": id, "status": status.as_str() }))
             .collect();
         let mut text = format!("{} {done}", count(self.touched, "event"));
         for (id, status) in &self.refused {
             text.push_str(&format!("\nnot {}: it is {}", cell(id), status.as_str()));
+        }
+        for (id, status) in &self.moving {
+            text.push_str(&format!(
+                "\nnot {}: it is {} and goes out by itself; --yes discards it all the same",
+                cell(id),
+                status.as_str()
+            ));
         }
         for id in &unknown {
             text.push_str(&format!(
@@ -118,7 +128,7 @@ impl Total {
             &json!({ "touched": self.touched, "refused": refused, "unknown": unknown, "dry_run": dry_run }),
             text,
         )?;
-        match self.touched == 0 || !self.refused.is_empty() || !unknown.is_empty() {
+        match self.touched == 0 || !refused.is_empty() || !unknown.is_empty() {
             true => Ok(Done::Found),
             false => Ok(Done::Fine),
         }
@@ -146,7 +156,18 @@ async fn run(
             .map(|id| args.filter.filter(status.clone(), Some(id)))
             .collect(),
     };
-    for filter in filters {
+    for mut filter in filters {
+        if let (Some(id), Verb::Discard(_), false) = (&filter.event_id, verb, args.yes) {
+            match discardable(outbox, id).await? {
+                Discardable::Moving(status) => {
+                    total.found.insert(id.to_string());
+                    total.moving.push((id.to_string(), status));
+                    continue;
+                }
+                Discardable::Stuck => filter.status = STUCK.to_vec(),
+                Discardable::Other => {}
+            }
+        }
         let mut from = None;
         loop {
             let act = Act {
@@ -174,6 +195,37 @@ async fn run(
         }
     }
     Ok(())
+}
+
+/// What may be discarded without a further word.
+const STUCK: [Status; 2] = [Status::DeadLetter, Status::Retrying];
+
+enum Discardable {
+    /// It failed somewhere: that is what a discard is for.
+    Stuck,
+    /// It failed nowhere and goes out by itself.
+    Moving(Status),
+    /// It is not there, or over and done with: the store says so.
+    Other,
+}
+
+/// A healthy event must not be thrown away for a slip in an id.
+async fn discardable(outbox: &Opened, id: &EventId) -> Result<Discardable, Failure> {
+    let records = outbox.console.show(id.clone()).await;
+    let records = records.map_err(|error| Failure::store(&outbox.name, &error))?;
+    let routes = || {
+        records
+            .iter()
+            .flat_map(|record| &record.routes)
+            .map(|route| route.status)
+    };
+    if routes().any(|status| STUCK.contains(&status)) {
+        return Ok(Discardable::Stuck);
+    }
+    let moves = |status: &Status| matches!(status, Status::Waiting | Status::Held | Status::Scheduled);
+    Ok(routes()
+        .find(moves)
+        .map_or(Discardable::Other, Discardable::Moving))
 }
 
 fn progress(out: Output, touched: u64) {

@@ -53,6 +53,31 @@ fn redrive_routes_anew() {
     place.run(&["dead", "redrive", "dead-1"]).expect(1);
 }
 
+/// A slip in an id must not throw away what goes out by itself.
+#[test]
+fn an_event_that_moves_by_itself_is_discarded_only_with_a_word() {
+    let place = Place::busy();
+    let later = ["--aggregate", "ORDER/9", "--id", "later", "--delay", "1h"];
+    let later = [
+        &["send", "--type", "OrderPlaced"][..],
+        &later,
+        &["--payload", "{}"],
+    ]
+    .concat();
+    place.run(&later).expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let discard = ["dead", "discard", "later", "dead-1", "--reason", "a slip"];
+    place
+        .run(&discard)
+        .expect(1)
+        .says("1 event discarded")
+        .says("not later: it is SCHEDULED and goes out by itself");
+    place.run(&["show", "later"]).expect(0).says("SCHEDULED");
+    let with_yes = ["dead", "discard", "later", "--reason", "not wanted", "--yes"];
+    place.run(&with_yes).expect(0).says("1 event discarded");
+    place.run(&["show", "later"]).expect(0).says("DISCARDED");
+}
+
 #[test]
 fn discard_keeps_the_reason() {
     let place = Place::busy();
