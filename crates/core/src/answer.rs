@@ -143,6 +143,8 @@ kinds! {
     IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.
     RouteGone = "route_gone" => Invalid, "Redrive to route the event anew, or put the destination back.";
+    /// Another event is parked at its place.
+    PlaceTaken = "place_taken" => Invalid, "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";
     /// The relay died several times while it was trying this very row.
     KillsRelay = "kills_relay" => Invalid, "Keep the row for the developers; redrive only with a newer version.";
     /// Another message of its key failed first.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DestinationName, EventId, Failure, OrderKey, Receipt, Seq, Shard, Token};
+use crate::{DestinationName, ErrorKind, EventId, Failure, OrderKey, Receipt, Seq, Shard, Token};
 
 /// What became of a batch. Written in one transaction, fenced by the shard tokens; may be sent twice.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,9 @@ pub enum Then {
     Duplicate,
     /// It stays, changed; only if the version is the one named.
     Again(Park),
-    /// It is routed anew: replaced by these, one a destination; only if the version is the one named.
+    /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event is
+    /// parked for one of them already, that row stays as it is. Where another event is, at the same place, nothing is
+    /// replaced: the row stays and is dead, as [`Park::place_taken`] says.
     Split(Vec<Park>),
 }
 
@@ -95,6 +97,13 @@ pub struct Park {
 }
 
 impl Park {
+    /// Cannot be put where it was to go, because another event is parked at the same place for the same destination: the
+    /// sequence of places was set back by hand. Written over it or left out, one of the two would be lost.
+    pub fn place_taken(from: Option<DestinationName>) -> Park {
+        let text = "another event is parked at this place for the destination that this one was to go to";
+        Park::dead(from, Failure::new(ErrorKind::PlaceTaken, text))
+    }
+
     /// Parked without fault: behind another row of its key, held by a closed destination, or handed over.
     pub fn waiting(destination: DestinationName, maybe_sent: bool) -> Park {
         Park {
@@ -129,6 +138,9 @@ pub enum Settled {
     Done,
     /// The row is not there any more, or has another version: an operator or an earlier copy of this settle was first.
     Gone,
+    /// The row is still there as it was: the place that it would take is another event's, or the database keeps it.
+    /// Nothing was written for it; the same entry may be written later.
+    Kept,
     /// The shard has another owner: nothing was written for it.
     Fenced,
 }

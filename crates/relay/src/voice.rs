@@ -136,6 +136,7 @@ fn alike(note: &Note) -> Option<Alike> {
         Note::StoreFailed { doing, kind, .. } => {
             Some(("database call failed", (*doing).to_owned(), kind.as_str()))
         }
+        Note::Kept { .. } => Some(("the row cannot be moved", String::new(), "")),
         Note::Stranded { .. } => Some(("found below the floor", String::new(), "")),
         _ => None,
     }
@@ -207,6 +208,17 @@ fn line(outbox: &str, note: &Note) {
             info!(outbox, event_id = %shown(event_id), %destination, "already published, skipping");
         }
         Note::Dropped { event_id } => debug!(outbox, event_id = %shown(event_id), "dropped by its route"),
+        Note::Kept {
+            event_id,
+            seq,
+            retry_in,
+        } => {
+            let (event_id, place) = (shown(event_id), seq.0);
+            warn!(
+                outbox, %event_id, place, ?retry_in,
+                "the row cannot be moved, will retry: another event is parked at its place, or a trigger keeps it"
+            );
+        }
         Note::Parked { count } => debug!(outbox, count, "parked"),
         Note::CircuitOpened {
             destination,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventId, Failure, Shard, StoreErrorKind, Timestamp};
+use postrider_core::{DestinationName, EventId, Failure, Seq, Shard, StoreErrorKind, Timestamp};
 
 /// One event that a destination confirmed.
 #[derive(Clone, Debug)]
@@ -64,6 +64,15 @@ pub enum Note {
     Dropped {
         /// Which event.
         event_id: EventId,
+    },
+    /// What became of an event cannot be written: its row stays where it is, and is tried again.
+    Kept {
+        /// Which event.
+        event_id: EventId,
+        /// Its place.
+        seq: Seq,
+        /// When it is tried again.
+        retry_in: Duration,
     },
     /// Events wait for a destination that is down, or behind another of their key.
     Parked {

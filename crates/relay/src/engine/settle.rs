@@ -213,6 +213,22 @@ impl Engine {
         }
     }
 
+    /// The row stays in memory as it is, and so holds its key and the floor back: forgotten, it would be read and published
+    /// again, and others of its key before it.
+    fn kept(&mut self, now: Time, id: ItemId, out: &mut Vec<Command>) {
+        let Some(item) = self.rows.item_mut(id) else {
+            return;
+        };
+        item.settling = false;
+        item.rests_until = Some(now + REST);
+        let (event_id, seq) = (item.event_id.clone(), item.seq);
+        out.push(Command::Note(Note::Kept {
+            event_id,
+            seq,
+            retry_in: REST,
+        }));
+    }
+
     /// The answer to a settle.
     pub(super) fn on_settled(
         &mut self,
@@ -260,6 +276,7 @@ impl Engine {
                 Settled::Fenced => {
                     fenced.insert(shard);
                 }
+                Settled::Kept => self.kept(now, *id, out),
                 Settled::Done | Settled::Gone => {
                     parked += item.parked_rows();
                     if matches!(item.origin, Origin::Parked(_)) {
