@@ -75,8 +75,8 @@ impl Tables {
     ///
     /// `{outbox}` becomes the quoted and qualified name of the outbox, `{outbox_parked}` that of the name behind it,
     /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as text,
-    /// `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of the key of the
-    /// queued row `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module
+    /// `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of the key and
+    /// `{id x}` the id of the queued row `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module
     /// `row`, with ` x` behind the name those of the table `x`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 256);
@@ -107,6 +107,7 @@ impl Tables {
             Some(("name", name)) => out.extend(["\"", &self.prefix, suffix(name), "\""]),
             Some(("literal", "schema")) => out.extend(["'\"", &self.schema, "\"'"]),
             Some(("literal", name)) => out.extend(["'", &self.prefix, suffix(name), "'"]),
+            Some(("id", table)) => out.push_str(&row::id(table)),
             Some(("line", table)) => out.push_str(&row::line(table)),
             Some(("carried", table)) => out.push_str(&row::of(table, row::CARRIED)),
             Some(("columns", table)) => out.push_str(&row::of(table, row::COLUMNS)),

@@ -98,7 +98,7 @@ impl Planner {
         );
         self.explain(&format!(
             "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', '{{{names}}}', '{{{nulls}}}',
-             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"outcome\":\"sent\"}}}}')"
+             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"outcome\":\"sent\"}}}}', '{{}}')"
         ))
         .await
     }

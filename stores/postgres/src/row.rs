@@ -30,6 +30,10 @@ pub(crate) const NO_COLUMNS: &str = "NULL::bigint AS seq, NULL::smallint AS shar
 pub(crate) const CARRIED: &str = "event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, \
      content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
 
+/// Why a row without an id is not an event.
+const NO_ID: &str =
+    "event_id: is null: the trigger that makes ids was switched off when the row was inserted";
+
 /// Where some of [`COLUMNS`] stand, and how many there are.
 pub(crate) const SEQ: usize = 0;
 pub(crate) const SHARD: usize = 1;
@@ -53,6 +57,12 @@ pub(crate) fn line(table: &str) -> String {
     )
 }
 
+/// The id of a queued row. One without is there only when the trigger that makes ids was switched off; it goes by its place, so
+/// that it can be parked, shown and named.
+pub(crate) fn id(table: &str) -> String {
+    format!("coalesce({table}.event_id, 'seq-' || {table}.seq)")
+}
+
 /// A row with everything that can be said of it even when it is bad.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -73,13 +83,16 @@ pub(crate) struct Stored {
 impl Stored {
     /// Reads a row whose columns from `at` onwards are [`COLUMNS`].
     pub(crate) fn read(row: &Row, at: usize) -> Result<Self> {
-        let event_id = EventId::from(row.try_get::<_, Option<&str>>(at + 3)?.unwrap_or_default());
+        let place: i64 = row.try_get(at + SEQ)?;
+        let given: Option<&str> = row.try_get(at + 3)?;
+        let event_id = given.map_or_else(|| EventId::from(format!("seq-{place}")), EventId::from);
         let replay: Option<Arc<str>> = row.try_get::<_, Option<&str>>(at + 15)?.map(Arc::from);
         let enqueued_at: Option<Micros> = row.try_get(at + 16)?;
         let created_at: Option<Micros> = row.try_get(at + 14)?;
         let created_at = Timestamp(created_at.or(enqueued_at).map_or(0, |time| time.0));
         let headers = headers(row.try_get(at + 11)?);
         let (headers, bad) = match headers {
+            _ if given.is_none() => (BTreeMap::new(), Some(NO_ID.to_owned())),
             Ok(headers) => (headers, None),
             Err(reason) => (BTreeMap::new(), Some(reason)),
         };
@@ -101,7 +114,7 @@ impl Stored {
             None => event.order_key(),
         };
         Ok(Self {
-            seq: seq(row.try_get(at + SEQ)?),
+            seq: seq(place),
             shard: Shard(u16::try_from(row.try_get::<_, i16>(at + SHARD)?).unwrap_or(0)),
             lane: Lane::of(i64::from(row.try_get::<_, i16>(at + LANE)?)),
             key,

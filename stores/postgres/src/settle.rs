@@ -1,13 +1,15 @@
 //! The one write that says what became of a batch: one statement, fenced, committed by itself.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use postrider_core::{Settle, Settled, Shard, StoreErrorKind, crash};
+use postrider_core::{Seq, Settle, Settled, Shard, StoreErrorKind, Then, crash};
 use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::lease;
+use crate::row;
 use crate::session::Session;
 use crate::write::{self, Written};
 
@@ -20,6 +22,7 @@ pub(crate) fn sql(tables: &Tables, history: bool) -> String {
     };
     let template = include_str!("sql/settle.sql")
         .replace("{history}", history)
+        .replace("{taken}", write::TAKEN)
         .replace("{entry}", write::ENTRY)
         .replace("{park}", write::PARK);
     tables.sql(&template)
@@ -73,7 +76,86 @@ pub(crate) async fn settle(
         .iter()
         .zip(parked)
         .map(|(entry, done)| verdict(entry.shard, done));
-    Ok(of_queued.chain(of_parked).collect())
+    let mut answers: Vec<Settled> = of_queued.chain(of_parked).collect();
+    if answers.contains(&Settled::Gone) {
+        tell_kept(session, tables, settle, &mut answers).await?;
+    }
+    Ok(answers)
+}
+
+/// Places of entries by number, of which the rows that are still there as the entries name them are wanted.
+const STILL_THERE: &str = "SELECT
+     ARRAY(SELECT x.n FROM unnest($1::bigint[], $2::bigint[], $3::text[]) x(n, place, id)
+         WHERE EXISTS (SELECT 1 FROM {outbox} o WHERE o.seq = ANY (ARRAY[x.place]) AND {id o} = x.id)),
+     ARRAY(SELECT x.n FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) x(n, place, destination, version)
+         WHERE EXISTS (SELECT 1 FROM {outbox_parked} o WHERE o.seq = ANY (ARRAY[x.place]) AND o.destination = x.destination
+             AND coalesce(x.version, o.version) = o.version))";
+
+/// What was not written is gone, unless it is still there: then it must not be forgotten. Asked only when something was not
+/// written, which is rare.
+async fn tell_kept(
+    session: &Session,
+    tables: &Tables,
+    settle: &Settle,
+    answers: &mut [Settled],
+) -> Result<()> {
+    let count = settle.queued.len();
+    let gone = |n: usize| answers.get(n) == Some(&Settled::Gone);
+    let (mut queued, mut parked) = (Named::default(), Named::default());
+    for (n, entry) in settle.queued.iter().enumerate().filter(|(n, _)| gone(*n)) {
+        queued.push(n, entry.seq, entry.event_id.as_str(), None);
+    }
+    for (n, entry) in settle.parked.iter().enumerate().filter(|(n, _)| gone(count + *n)) {
+        // What was published leaves whatever its version is.
+        let version = match entry.then {
+            Then::Sent(_) | Then::Duplicate => None,
+            Then::Again(_) | Then::Split(_) => i64::try_from(entry.version).ok(),
+        };
+        let name = row::destination_text(entry.destination.as_ref());
+        parked.push(count + n, entry.seq, name, version);
+    }
+    let rows = session
+        .ask(
+            "kept",
+            &tables.sql(STILL_THERE),
+            &[
+                &queued.n,
+                &queued.place,
+                &queued.name,
+                &parked.n,
+                &parked.place,
+                &parked.name,
+                &parked.version,
+            ],
+        )
+        .await?;
+    for row in &rows {
+        let (queued, parked): (Vec<i64>, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
+        for n in queued.into_iter().chain(parked) {
+            if let Some(answer) = usize::try_from(n).ok().and_then(|n| answers.get_mut(n)) {
+                *answer = Settled::Kept;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Entries as [`STILL_THERE`] takes them: one array a column.
+#[derive(Default)]
+struct Named<'a> {
+    n: Vec<i64>,
+    place: Vec<i64>,
+    name: Vec<Cow<'a, str>>,
+    version: Vec<Option<i64>>,
+}
+
+impl<'a> Named<'a> {
+    fn push(&mut self, n: usize, seq: Seq, name: &'a str, version: Option<i64>) {
+        self.n.push(i64::try_from(n).unwrap_or(i64::MAX));
+        self.place.push(row::place(seq));
+        self.name.push(row::storable(name));
+        self.version.push(version);
+    }
 }
 
 /// Which of so many entries are among those that were written, which are counted from one.

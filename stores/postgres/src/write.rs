@@ -13,6 +13,13 @@ use crate::row::{self, destination_text, storable};
 /// What became of the parked row `o`: an object that [`WrittenParked::take`] makes, by [`place_of`].
 pub(crate) const ENTRY: &str = "($12::jsonb -> (o.seq || ':' || o.destination))";
 
+/// Whether another event is parked where the row `o` is to be put as well: by its place, which a sequence that was set back
+/// gives out again. The same event may be there already, and then it is owed there once.
+pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
+    SELECT 1 FROM {outbox_parked} b
+    WHERE b.seq = ANY (ARRAY[o.seq]) AND (b.event_id, b.enqueued_at) IS DISTINCT FROM (o.event_id, o.enqueued_at)
+      AND {entry} -> 'beside' @> jsonb_build_array(jsonb_build_object('destination', b.destination))))";
+
 /// The fields of an object that [`park`] makes, but for the destination.
 pub(crate) const PARK: &str =
     "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text";
@@ -32,6 +39,8 @@ pub(crate) struct Written<'a> {
     parks: Vec<Option<String>>,
     parked: WrittenParked,
     entries: Option<Value>,
+    /// What is written of a row that stays because another event stands where it is to go.
+    taken: Option<Value>,
 }
 
 /// What became of parked rows: the places, and an object by `place:destination`.
@@ -57,6 +66,7 @@ impl<'a> Written<'a> {
         for (n, entry) in (1..).zip(&settle.parked) {
             written.parked.take(n, entry);
         }
+        written.taken = Some(park(&Park::place_taken(None)));
         written.entries = Some(Value::Object(std::mem::take(&mut written.parked.entries)));
         written
     }
@@ -81,7 +91,7 @@ impl<'a> Written<'a> {
         self.parks.push(list(parks.iter().map(park)));
     }
 
-    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 12] {
+    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 13] {
         [
             &self.fence.0,
             &self.fence.1,
@@ -95,6 +105,7 @@ impl<'a> Written<'a> {
             &self.parks,
             &self.parked.seq,
             &self.entries,
+            &self.taken,
         ]
     }
 }

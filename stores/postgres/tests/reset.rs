@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Failure, Heartbeat, Park, Seq, Settled, Store};
+use postrider_core::{
+    Console, ErrorKind, Failure, Filter, Heartbeat, Park, Receipt, Seq, Settled, Store, Then,
+};
 
-use crate::common::{Db, event, few_shards, heartbeat, parks, sent};
+use crate::common::{Db, again, event, few_shards, heartbeat, parks, sent};
 
 fn nowhere() -> Park {
     Park::dead(None, Failure::new(ErrorKind::NoRoute, "nowhere"))
@@ -28,7 +30,8 @@ async fn a_row_whose_place_is_taken_stays_queued() {
     assert_eq!(rows[0].event_id.as_str(), "second");
     assert_eq!(
         relay.settle(vec![parks(&rows[0], vec![nowhere()])], vec![]).await,
-        [Settled::Gone]
+        [Settled::Kept],
+        "it is still there, and the relay must not forget it"
     );
     assert_eq!(
         db.number("SELECT count(*) FROM outbox WHERE event_id = 'second'"),
@@ -39,6 +42,165 @@ async fn a_row_whose_place_is_taken_stays_queued() {
         "first",
         "and nobody else's row is changed"
     );
+}
+
+/// Fault A25. The same when a parked row is routed anew: it stays, dead and with the reason, where a person sees it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_routed_to_a_place_that_is_taken_stays() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("first", "k")]).await;
+    let rows = relay.queued().await;
+    relay.settle(vec![parks(&rows[0], vec![nowhere()])], vec![]).await;
+    db.sql("ALTER SEQUENCE outbox_seq RESTART");
+    db.enqueue(&[event("second", "l")]).await;
+    let rows = relay.queued().await;
+    let waits = vec![Park::waiting("d".into(), false)];
+    assert_eq!(
+        relay.settle(vec![parks(&rows[0], waits)], vec![]).await,
+        [Settled::Done],
+        "another destination is another place"
+    );
+    let redrive = "UPDATE outbox_parked SET dead = false WHERE event_id = 'first'";
+    db.sql(redrive);
+    let page = relay.page().await;
+    let due = page.parked.iter().find(|row| row.destination.is_none());
+    let split = Then::Split(vec![
+        Park::waiting("d".into(), false),
+        Park::waiting("e".into(), false),
+    ]);
+    let entry = again(due.expect("it is due"), split);
+    assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
+    assert_eq!(
+        db.sql("SELECT event_id, destination, dead, error_kind FROM outbox_parked ORDER BY 1"),
+        "first||t|place_taken\nsecond|d|f|"
+    );
+    // The other one leaves: now it goes.
+    let other = relay.page().await.parked.remove(0);
+    let entry = again(&other, Then::Sent(Receipt::default()));
+    relay.settle(vec![], vec![entry]).await;
+    db.sql(redrive);
+    let due = relay.page().await.parked.remove(0);
+    let split = Then::Split(vec![Park::waiting("d".into(), false)]);
+    assert_eq!(
+        relay.settle(vec![], vec![again(&due, split)]).await,
+        [Settled::Done]
+    );
+    assert_eq!(
+        db.sql("SELECT event_id, destination, dead FROM outbox_parked"),
+        "first|d|f"
+    );
+}
+
+/// Fault G6. Whoever switches triggers off inserts rows without an id: they are parked, hold their key, and can be named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_without_an_id_is_parked_with_its_reason() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.sql(
+        "SET session_replication_role = replica;
+         INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1')",
+    );
+    let all = db.store.list(Filter::default(), 10, None).await.expect("listed");
+    assert_eq!(all.events[0].event_id.as_str(), "seq-1");
+    let rows = relay.queued().await;
+    let reason = rows[0].event.as_ref().expect_err("it is no event");
+    assert!(reason.text.contains("event_id"), "{reason:?}");
+    assert_eq!(
+        relay.settle(vec![parks(&rows[0], vec![nowhere()])], vec![]).await,
+        [Settled::Done]
+    );
+    assert_eq!(db.number("SELECT count(*) FROM outbox"), 0);
+    assert_eq!(db.sql("SELECT event_id FROM outbox_parked"), "seq-1");
+}
+
+/// Fault A25. A trigger that keeps rows from being deleted: what was published must not be read and published again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_a_trigger_keeps_is_not_said_to_be_gone() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("a", "k"), event("b", "l")]).await;
+    let rows = relay.queued().await;
+    let waits = vec![Park::waiting("d".into(), false)];
+    relay.settle(vec![parks(&rows[1], waits)], vec![]).await;
+    db.sql(
+        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep();
+         CREATE TRIGGER keep BEFORE DELETE ON outbox_parked FOR EACH ROW EXECUTE FUNCTION keep()",
+    );
+    let due = relay.page().await.parked.remove(0);
+    let leaves = || again(&due, Then::Sent(Receipt::default()));
+    assert_eq!(
+        relay.settle(vec![sent(&rows[0], "d")], vec![leaves()]).await,
+        [Settled::Kept, Settled::Kept]
+    );
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 0);
+    db.sql("DROP TRIGGER keep ON outbox; DROP TRIGGER keep ON outbox_parked");
+    assert_eq!(
+        relay.settle(vec![sent(&rows[0], "d")], vec![leaves()]).await,
+        [Settled::Done, Settled::Done]
+    );
+    assert_eq!(
+        relay.settle(vec![sent(&rows[0], "d")], vec![leaves()]).await,
+        [Settled::Gone, Settled::Gone]
+    );
+}
+
+/// Fault A26. A table may have more columns than ours, whatever their names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_others_are_in_nobodys_way() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    let names = [
+        "n",
+        "place",
+        "id",
+        "destination",
+        "outcome",
+        "receipt",
+        "parks",
+        "more",
+        "order_key",
+        "range",
+        "size",
+        "blocked",
+        "version",
+        "kind",
+        "line",
+        "wait",
+        "slot",
+        "floor",
+        "lim",
+        "head",
+        "token",
+    ];
+    for name in names {
+        db.sql(&format!(
+            "ALTER TABLE outbox ADD COLUMN IF NOT EXISTS {name} text"
+        ));
+        db.sql(&format!(
+            "ALTER TABLE outbox_parked ADD COLUMN IF NOT EXISTS {name} text"
+        ));
+    }
+    db.enqueue(&[event("a", "k"), event("b", "l")]).await;
+    let rows = relay.queued().await;
+    let waits = vec![Park::waiting("d".into(), false)];
+    assert_eq!(
+        relay
+            .settle(vec![sent(&rows[0], "d"), parks(&rows[1], waits)], vec![])
+            .await,
+        [Settled::Done; 2]
+    );
+    let due = relay.page().await.parked.remove(0);
+    let split = Then::Split(vec![Park::waiting("e".into(), false)]);
+    assert_eq!(
+        relay.settle(vec![], vec![again(&due, split)]).await,
+        [Settled::Done]
+    );
+    let due = relay.page().await.parked.remove(0);
+    let leaves = again(&due, Then::Sent(Receipt::default()));
+    assert_eq!(relay.settle(vec![], vec![leaves]).await, [Settled::Done]);
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 2);
 }
 
 /// Faults A25 and A26. Rows that are deleted, tables that are emptied: the settle says so, and nothing comes back.

@@ -1,12 +1,12 @@
 //! The statements of a settle, and what each kind of entry does with them.
 
 use postrider_core::{
-    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, Then,
+    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind, Then,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
 use crate::clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::row::{self, destination_text};
 use crate::schema::Standing;
@@ -26,8 +26,7 @@ pub(crate) const PARK_QUEUED: &str =
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
      SELECT seq, ?2, lane, ?11, event_id, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
             iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, {carried}
-     FROM {outbox} WHERE seq = ?1
-     ON CONFLICT (seq, destination) DO NOTHING";
+     FROM {outbox} WHERE seq = ?1";
 
 pub(crate) const FIND_PARKED: &str =
     "SELECT version FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
@@ -42,7 +41,20 @@ pub(crate) const RECORD_PARKED: &str =
             error_kind, error_text, last_failed_at, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
-/// The row at ?11 as a row for another destination. Nothing is written where the place is taken.
+/// Whether another event stands at the place of the row at ?2, for the destination ?3: a sequence that was set back gives
+/// places out again. The same event may be there already, and then it is owed there once.
+pub(crate) const FIND_OTHER: &str = "SELECT 1 FROM {outbox_parked} o JOIN {outbox_parked} b ON b.seq = o.seq
+     WHERE o.seq = ?1 AND o.destination = ?2 AND b.destination = ?3
+       AND (b.event_id IS NOT o.event_id OR b.enqueued_at IS NOT o.enqueued_at)";
+
+/// A row that cannot go where it was to go: it stays, for a person.
+pub(crate) const REFUSE_PARKED: &str =
+    "UPDATE {outbox_parked} SET version = version + 1, dead = 1, failures = failures + 1, redriven = 0, updated_at = ?3,
+            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, first_failed_at = coalesce(first_failed_at, ?3),
+            last_failed_at = ?3
+     WHERE seq = ?1 AND destination = ?2";
+
+/// The row at ?11 as a row for another destination. Nothing is written where the event stands there already.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
@@ -71,6 +83,8 @@ pub(crate) struct Writer<'tx> {
     record_queued: CachedStatement<'tx>,
     park_queued: CachedStatement<'tx>,
     find_parked: CachedStatement<'tx>,
+    find_other: CachedStatement<'tx>,
+    refuse_parked: CachedStatement<'tx>,
     remove_parked: CachedStatement<'tx>,
     record_parked: CachedStatement<'tx>,
     park_parked: CachedStatement<'tx>,
@@ -94,6 +108,8 @@ impl<'tx> Writer<'tx> {
             record_queued: prepare(RECORD_QUEUED)?,
             park_queued: prepare(PARK_QUEUED)?,
             find_parked: prepare(FIND_PARKED)?,
+            find_other: prepare(FIND_OTHER)?,
+            refuse_parked: prepare(REFUSE_PARKED)?,
             remove_parked: prepare(REMOVE_PARKED)?,
             record_parked: prepare(RECORD_PARKED)?,
             park_parked: prepare(PARK_PARKED)?,
@@ -132,7 +148,7 @@ impl<'tx> Writer<'tx> {
             return Ok(Settled::Gone);
         }
         if self.is_taken(place, &entry.leaves)? {
-            return Ok(Settled::Gone);
+            return Ok(Settled::Kept);
         }
         match &entry.leaves {
             Leaves::Decided { sent, parked } => {
@@ -146,7 +162,7 @@ impl<'tx> Writer<'tx> {
             Leaves::Duplicate => self.counts.duplicates += 1,
             Leaves::Dropped => self.counts.dropped += 1,
         }
-        self.remove_queued.execute([place])?;
+        removed(self.remove_queued.execute([place])?)?;
         Ok(Settled::Done)
     }
 
@@ -226,6 +242,10 @@ impl<'tx> Writer<'tx> {
                 self.change_parked(place, destination, park)?;
                 return Ok(Settled::Done);
             }
+            Then::Split(parks) if self.goes_to_another(place, destination, parks)? => {
+                self.refuse(place, destination)?;
+                return Ok(Settled::Done);
+            }
             Then::Split(parks) => {
                 for park in parks {
                     self.split(place, destination, park)?;
@@ -239,7 +259,7 @@ impl<'tx> Writer<'tx> {
                 }
             }
         }
-        self.remove_parked.execute(params![place, destination])?;
+        removed(self.remove_parked.execute(params![place, destination])?)?;
         Ok(Settled::Done)
     }
 
@@ -253,6 +273,30 @@ impl<'tx> Writer<'tx> {
             receipt.0,
             "published",
             None::<&str>,
+        ])?;
+        Ok(())
+    }
+
+    /// Whether another event stands where one of the rows that replace a row is to go.
+    fn goes_to_another(&mut self, place: i64, from: &str, parks: &[Park]) -> Result<bool> {
+        for park in parks {
+            let to = destination_text(park.destination.as_ref());
+            if to != from && self.find_other.exists(params![place, from, to])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn refuse(&mut self, place: i64, destination: &str) -> Result<()> {
+        let park = Park::place_taken(None);
+        let written = Written::of(&park, self.standing.now);
+        self.refuse_parked.execute(params![
+            place,
+            destination,
+            self.standing.now,
+            written.error_kind,
+            written.error_text,
         ])?;
         Ok(())
     }
@@ -295,6 +339,17 @@ impl<'tx> Writer<'tx> {
             from,
         ])?;
         Ok(())
+    }
+}
+
+/// A row that stays although it was deleted would be published again and again, so nothing of the settle is written.
+fn removed(rows: usize) -> Result<()> {
+    match rows {
+        0 => Err(Error::new(
+            StoreErrorKind::Other,
+            "a trigger keeps rows from being deleted: drop it, because what was published must leave the outbox",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use postrider_core::{
-    ErrorKind, Failure, Heartbeat, Leaves, Park, RelayId, Schema, Seq, Settle, SettleQueued, Settled, Shard,
-    Store,
+    ErrorKind, Failure, Heartbeat, Leaves, Park, Receipt, RelayId, Schema, Seq, Settle, SettleQueued,
+    Settled, Shard, Store, Then,
 };
 use postrider_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::{Db, again, event, parks, sent};
 
 /// Fault A25.
 ///
@@ -51,7 +53,7 @@ async fn a_row_whose_place_is_taken_stays_queued() {
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'outbox'", [])
         .unwrap();
     db.execute(insert, ["second"]).unwrap();
-    assert_eq!(store.settle(park("second")).await.unwrap(), [Settled::Gone]);
+    assert_eq!(store.settle(park("second")).await.unwrap(), [Settled::Kept]);
     let queued: i64 = db
         .query_row(
             "SELECT count(*) FROM outbox WHERE event_id = 'second'",
@@ -60,4 +62,69 @@ async fn a_row_whose_place_is_taken_stays_queued() {
         )
         .unwrap();
     assert_eq!(queued, 1, "the event is still where it can be seen");
+}
+
+/// Fault A25. The same when a parked row is routed anew: it stays, dead and with the reason, where a person sees it.
+#[tokio::test]
+async fn a_row_that_is_routed_to_a_place_that_is_taken_stays() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("first", "k")]);
+    let rows = relay.queued().await;
+    let nowhere = Park::dead(None, Failure::new(ErrorKind::NoRoute, "nowhere"));
+    relay.settle(vec![parks(&rows[0], vec![nowhere])], vec![]).await;
+    db.sql("DELETE FROM sqlite_sequence WHERE name = 'outbox'");
+    db.enqueue(&[event("second", "l")]);
+    let rows = relay.queued().await;
+    let waits = || Park::waiting("d".into(), false);
+    assert_eq!(
+        relay.settle(vec![parks(&rows[0], vec![waits()])], vec![]).await,
+        [Settled::Done],
+        "another destination is another place"
+    );
+    let redrive = "UPDATE outbox_parked SET dead = 0 WHERE event_id = 'first'";
+    db.sql(redrive);
+    let page = relay.page().await;
+    let due = page.parked.iter().find(|row| row.destination.is_none());
+    let split = Then::Split(vec![waits(), Park::waiting("e".into(), false)]);
+    let entry = again(due.expect("it is due"), split);
+    assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
+    let rows = "SELECT group_concat(event_id || ' ' || destination || ' ' || dead || ' ' || coalesce(error_kind, '-'), ', ')
+         FROM (SELECT * FROM outbox_parked ORDER BY event_id)";
+    assert_eq!(
+        db.text(rows).as_deref(),
+        Some("first  1 place_taken, second d 0 -")
+    );
+    // The other one leaves: now it goes.
+    let other = relay.page().await.parked.remove(0);
+    let leaves = again(&other, Then::Sent(Receipt::default()));
+    relay.settle(vec![], vec![leaves]).await;
+    db.sql(redrive);
+    let due = relay.page().await.parked.remove(0);
+    let entry = again(&due, Then::Split(vec![waits()]));
+    assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
+    assert_eq!(db.text(rows).as_deref(), Some("first d 0 -"));
+}
+
+/// Fault A25. A trigger that keeps rows from being deleted: what was published must not be read and published again.
+#[tokio::test]
+async fn a_row_that_a_trigger_keeps_is_not_said_to_be_gone() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("a", "k")]);
+    let rows = relay.queued().await;
+    db.sql("CREATE TRIGGER keep BEFORE DELETE ON outbox BEGIN SELECT RAISE(IGNORE); END");
+    let settle = Arc::new(Settle {
+        fence: vec![(Shard(0), relay.token)],
+        queued: vec![sent(&rows[0], "d")],
+        parked: vec![],
+    });
+    let error = relay.store.settle(settle.clone()).await.expect_err("refused");
+    assert!(error.to_string().contains("trigger"), "{error}");
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 0);
+    db.sql("DROP TRIGGER keep");
+    assert_eq!(
+        relay.store.settle(settle).await.expect("settled"),
+        [Settled::Done]
+    );
 }

@@ -134,7 +134,9 @@ impl Candidates {
     }
 
     fn arm(&mut self, table: &str, common: &str, own: &str) {
-        let arm = format!("SELECT seq, event_id FROM {table} WHERE seq > $1 AND seq <= $2{common}{own}");
+        let id = "coalesce(event_id, 'seq-' || seq)";
+        let arm =
+            format!("SELECT seq, {id} AS event_id FROM {table} WHERE seq > $1 AND seq <= $2{common}{own}");
         self.arms.push(arm);
     }
 

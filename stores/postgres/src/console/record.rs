@@ -8,7 +8,7 @@ use crate::clock::Micros;
 use crate::error::Result;
 use crate::row::{Stored, destination};
 
-const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = $1 AND event_id = $2";
+const QUEUED: &str = "SELECT {columns} FROM {outbox} o WHERE seq = $1 AND {id o} = $2";
 
 const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
             first_failed_at, last_failed_at, CASE WHEN NOT dead THEN next_attempt_at END AS tried_again_at

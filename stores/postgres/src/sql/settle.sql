@@ -1,7 +1,8 @@
 -- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
 -- a list of one is a condition of an index and nothing else, a shard behind a sum is no condition of any, and what became of
 -- parked rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
--- {entry} is what became of the parked row `o`, {park} what is written of a row that is parked; both are in write.rs.
+-- {entry} is what became of the parked row `o`, `taken` whether another event stands where it is to go, {park} what is written
+-- of a row that is parked; they are in write.rs. Columns are named, because tables may have more of them than these.
 WITH
 f AS MATERIALIZED (
     SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)
@@ -12,21 +13,23 @@ d AS (
     DELETE FROM {outbox} o
     USING unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
         WITH ORDINALITY x(place, id, order_key, outcome, destination, receipt, more, parks, n)
-    WHERE o.seq = ANY (ARRAY[x.place]) AND (o.event_id || '') = x.id AND (o.shard + 0) = ANY (ARRAY(SELECT f.shard FROM f))
+    WHERE o.seq = ANY (ARRAY[x.place]) AND {id o} = x.id AND (o.shard + 0) = ANY (ARRAY(SELECT f.shard FROM f))
       -- Another event is parked at this place only after the sequence was reset by hand. The row stays queued, where it can
       -- be seen: removing it would lose it.
       AND (x.parks IS NULL OR NOT EXISTS (
           SELECT 1 FROM {outbox_parked} b
           WHERE b.seq = x.place AND x.parks::jsonb @> jsonb_build_array(jsonb_build_object('destination', b.destination))))
-    RETURNING x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n, o.*
+    RETURNING x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n, o.seq, o.shard, o.lane,
+        {id o} AS event_id, {carried o}
 ),
 p AS (
     DELETE FROM {outbox_parked} o
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
       AND ({entry} ->> 'outcome' IN ('sent', 'duplicate')
-           OR ({entry} ->> 'outcome' = 'split' AND {entry} ->> 'version' = o.version::text))
-    RETURNING o.*, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt, {entry} -> 'beside' AS parks,
-        ({entry} ->> 'n')::bigint AS n
+           OR ({entry} ->> 'outcome' = 'split' AND {entry} ->> 'version' = o.version::text AND NOT {taken}))
+    RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
+        o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
+        {entry} -> 'beside' AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
@@ -36,10 +39,14 @@ u AS (
             coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
             CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
             CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
-        FROM jsonb_to_record({entry} -> 'stays') k({park}))
+        FROM jsonb_to_record(CASE WHEN {taken}
+            THEN $13::jsonb || jsonb_build_object('attempts', o.attempts, 'failures', o.failures + 1, 'maybe_sent', o.maybe_sent)
+            ELSE {entry} -> 'stays' END) k({park}))
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND {entry} ->> 'outcome' = 'again' AND {entry} ->> 'version' = o.version::text
-    RETURNING o.*, {entry} -> 'beside' AS parks, ({entry} ->> 'n')::bigint AS n
+      AND {entry} ->> 'version' = o.version::text
+      AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))
+    RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o},
+        CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (
     INSERT INTO {outbox_parked} (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
@@ -59,7 +66,10 @@ parked AS (
         FROM u WHERE u.parks IS NOT NULL
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
-    ON CONFLICT (seq, destination) DO NOTHING
+    -- What is there is this very event, or it would not have come this far. Where another comes in between, the settle fails
+    -- and is repeated.
+    WHERE NOT EXISTS (
+        SELECT 1 FROM {outbox_parked} b WHERE b.seq = ANY (ARRAY[r.seq]) AND b.destination = k.destination)
 ),
 {history}
 counted AS (
