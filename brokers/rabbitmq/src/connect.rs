@@ -45,6 +45,11 @@ impl Dialer {
         })
     }
 
+    /// What the connection is called, here and in the broker's own lists.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) async fn dial(&self) -> Result<Live, Failure> {
         let uri = self.uri_now().await?;
         let socket = Socket::default();

@@ -122,7 +122,8 @@ fn closed() -> Failure {
 }
 
 async fn supervise(shared: Arc<Shared>) {
-    let mut failures = 0;
+    let connection = shared.dialer.name();
+    let mut failures: u32 = 0;
     let mut fatal = BTreeSet::new();
     while !shared.ended.is_cancelled() {
         let failure = match dial(&shared, &mut fatal).await {
@@ -130,7 +131,8 @@ async fn supervise(shared: Arc<Shared>) {
             Some(Ok(live)) => {
                 let since = Instant::now();
                 let live = Arc::new(live);
-                tracing::info!(vhost = %live.connection.status().vhost(), "connected to RabbitMQ");
+                let vhost = live.connection.status().vhost();
+                tracing::info!(connection, vhost = vhost.as_str(), "connected to RabbitMQ");
                 if !replace(&shared, State::Up(Arc::clone(&live))) {
                     return;
                 }
@@ -138,7 +140,7 @@ async fn supervise(shared: Arc<Shared>) {
                 if shared.ended.is_cancelled() {
                     return;
                 }
-                tracing::warn!("the connection to RabbitMQ was lost");
+                tracing::warn!(connection, "the connection to RabbitMQ was lost");
                 replace(&shared, State::Connecting);
                 let lasted = since.elapsed() >= STABLE;
                 // The next broker may know what this one did not.
@@ -155,7 +157,12 @@ async fn supervise(shared: Arc<Shared>) {
             Some(Err(failure)) => failure,
         };
         failures += 1;
-        tracing::warn!(kind = failure.kind.as_str(), reason = %failure.text, "cannot connect to RabbitMQ");
+        let (kind, reason) = (failure.kind.as_str(), &*failure.text);
+        // At doubling distances: an outage is worth a line, not one at every try.
+        match failures.is_power_of_two() {
+            true => tracing::warn!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
+            false => tracing::debug!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
+        }
         let wait = wait(failures, failure.kind);
         if !replace(&shared, State::Down(failure)) {
             return;
@@ -206,7 +213,12 @@ async fn watch_over(shared: &Shared, live: &Live) {
         }
         if live.is_blocked() != blocked {
             blocked = !blocked;
-            tracing::warn!(blocked, "RabbitMQ changed its mind about taking messages");
+            let connection = shared.dialer.name();
+            tracing::warn!(
+                connection,
+                blocked,
+                "RabbitMQ changed its mind about taking messages"
+            );
         }
     }
 }

@@ -171,7 +171,12 @@ impl Desk<'_> {
                 format!("declaring {called}: {reason}"),
             ));
         }
-        tracing::error!(what, name, %reason, "RabbitMQ refused a declaration; what is there is used as it is");
+        tracing::error!(
+            what,
+            name,
+            reason,
+            "RabbitMQ refused a declaration; what is there is used as it is"
+        );
         if !gone {
             return Ok(());
         }

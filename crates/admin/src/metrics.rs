@@ -148,6 +148,11 @@ impl Metrics {
             drop(self.call.get_or_create(&place));
             drop(self.gauges.circuit_open.get_or_create(&place));
         }
+        drop(self.failed.get_or_create(&place(outbox, "none")));
+        drop(self.dropped.get_or_create(&only(outbox)));
+        for doing in ["heartbeat", "read", "settle"] {
+            drop(self.database_errors.get_or_create(&call(outbox, doing)));
+        }
     }
 
     /// Published and failed per second, over the last minute.
@@ -260,7 +265,8 @@ impl Observer for Metrics {
                 ..
             } => {
                 let route = destination.as_ref().map_or("none", |name| name.as_str());
-                self.failed(outbox, route, event_type.as_deref());
+                // What cannot be read as an event has no type, but it failed like any other.
+                self.failed(outbox, route, event_type.as_deref().or(Some("none")));
             }
             Note::CircuitOpened {
                 destination, failure, ..
@@ -280,13 +286,18 @@ impl Observer for Metrics {
             Note::StoreBack { doing } => self.calls.answered(outbox, doing),
             Note::StoreFailed { doing, error, .. } => {
                 self.calls.failed(outbox, doing, error);
-                let mut labels = only(outbox);
-                labels.push(("doing", (*doing).to_owned()));
-                self.database_errors.get_or_create(&labels).inc();
+                self.database_errors.get_or_create(&call(outbox, doing)).inc();
             }
             _ => {}
         }
     }
+}
+
+/// The labels of a call on the database.
+fn call(outbox: &str, doing: &str) -> Labels {
+    let mut labels = only(outbox);
+    labels.push(("doing", doing.to_owned()));
+    labels
 }
 
 /// Sets a number, or takes it away: one of which nothing is known must not look like the truth.

@@ -197,7 +197,24 @@ impl Relay {
             connecting.spawn(async move { sink.connect().await });
         }
         let report = Box::pin(Driver::new(self.inner.clone(), engine).run(token, until)).await;
-        tracing::info!(outbox, relay = &*relay.0, ?report, "relay stopped");
+        let Report {
+            published,
+            duplicates,
+            dropped,
+            parked,
+            dead,
+        } = report;
+        let relay = &*relay.0;
+        tracing::info!(
+            outbox,
+            relay,
+            published,
+            duplicates,
+            dropped,
+            parked,
+            dead,
+            "relay stopped"
+        );
         report
     }
 }

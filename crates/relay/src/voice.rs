@@ -16,6 +16,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// How many of them are written: enough to see which events are concerned.
 const BURST: u32 = 10;
 
+/// An outage that lasts is told again after this time at the latest.
+const LONGEST_SILENCE: Duration = Duration::from_secs(300);
+
 /// What makes two lines the same: what happened, where, and why.
 type Alike = (&'static str, String, &'static str);
 
@@ -31,6 +34,8 @@ struct Said {
 pub(crate) struct Voice {
     outbox: String,
     said: BTreeMap<Alike, Said>,
+    /// What is away: when the next line about it may come, and how long after the last.
+    away: BTreeMap<Alike, (Time, Duration)>,
     /// Leases won, by whether their last owner ended without releasing them, and leases lost, by whether on purpose.
     leases: BTreeMap<(&'static str, bool), Vec<Shard>>,
 }
@@ -40,6 +45,7 @@ impl Voice {
         Self {
             outbox: outbox.to_owned(),
             said: BTreeMap::new(),
+            away: BTreeMap::new(),
             leases: BTreeMap::new(),
         }
     }
@@ -53,6 +59,13 @@ impl Voice {
                 self.leases.entry(("lost", *released)).or_default().push(*shard);
             }
             note => {
+                if let Some((what, which)) = healed(note) {
+                    self.away
+                        .retain(|away, _| (away.0, away.1.as_str()) != (what, which));
+                }
+                if outage(note).is_some_and(|away| !self.may_repeat(now, away)) {
+                    return;
+                }
                 if alike(note).is_none_or(|alike| self.may_say(now, alike)) {
                     line(&self.outbox, note);
                 }
@@ -66,7 +79,8 @@ impl Voice {
             let (outbox, count, shards) = (&self.outbox, shards.len(), ranges(shards));
             match what {
                 "won" => info!(outbox, shards, count, unclean = flag, "lease won"),
-                _ => info!(outbox, shards, count, released = flag, "lease lost"),
+                _ if flag => info!(outbox, shards, count, released = flag, "lease lost"),
+                _ => warn!(outbox, shards, count, released = flag, "lease lost"),
             }
         }
         let outbox = &self.outbox;
@@ -86,6 +100,20 @@ impl Voice {
     /// What is still to be said when the relay ends.
     pub(crate) fn last_words(&mut self) {
         self.breathe(Time(Duration::MAX));
+    }
+
+    /// The first line of an outage is written at once, the next ones at doubling distances, until it is over.
+    fn may_repeat(&mut self, now: Time, away: Alike) -> bool {
+        let Some((next, distance)) = self.away.get_mut(&away) else {
+            self.away.insert(away, (now + WINDOW, WINDOW));
+            return true;
+        };
+        let due = now >= *next;
+        if due {
+            *distance = (*distance * 2).min(LONGEST_SILENCE);
+            *next = now + *distance;
+        }
+        due
     }
 
     fn may_say(&mut self, now: Time, alike: Alike) -> bool {
@@ -113,6 +141,26 @@ pub(crate) fn read(outbox: &str, answer: &Result<Page, StoreError>) {
     }
 }
 
+/// Something that is away, for which one line comes at every try: what it is, and why it is away.
+fn outage(note: &Note) -> Option<Alike> {
+    match note {
+        Note::CircuitOpened {
+            destination, failure, ..
+        } => Some(("circuit", destination.to_string(), failure.kind.as_str())),
+        Note::StoreFailed { doing, kind, .. } => Some(("database", (*doing).to_owned(), kind.as_str())),
+        _ => None,
+    }
+}
+
+/// What is there again.
+fn healed(note: &Note) -> Option<(&'static str, &str)> {
+    match note {
+        Note::CircuitClosed { destination } => Some(("circuit", destination.as_str())),
+        Note::StoreBack { doing } => Some(("database", doing)),
+        _ => None,
+    }
+}
+
 /// What lines that may come in masses have in common; none for lines that cannot.
 fn alike(note: &Note) -> Option<Alike> {
     match note {
@@ -130,12 +178,6 @@ fn alike(note: &Note) -> Option<Alike> {
             Some(("dead", destination.to_owned(), failure.kind.as_str()))
         }
         Note::Duplicate { destination, .. } => Some(("already published", destination.to_string(), "")),
-        Note::CircuitOpened {
-            destination, failure, ..
-        } => Some(("circuit open", destination.to_string(), failure.kind.as_str())),
-        Note::StoreFailed { doing, kind, .. } => {
-            Some(("database call failed", (*doing).to_owned(), kind.as_str()))
-        }
         Note::Kept { .. } => Some(("the row cannot be moved", String::new(), "")),
         Note::Stranded { .. } => Some(("found below the floor", String::new(), "")),
         _ => None,
@@ -166,6 +208,10 @@ fn shown(id: &EventId) -> Box<str> {
     inert(id.as_str(), limits::ID)
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn line(outbox: &str, note: &Note) {
     match note {
         Note::Published {
@@ -177,7 +223,15 @@ fn line(outbox: &str, note: &Note) {
                 events.first().map(|event| shown(&event.event_id)),
                 took.as_secs_f64() * 1e3,
             );
-            debug!(outbox, %destination, events = events.len(), first, took_ms, "published");
+            let destination = destination.as_str();
+            debug!(
+                outbox,
+                destination,
+                events = events.len(),
+                first,
+                took_ms,
+                "published"
+            );
         }
         Note::WillRetry {
             event_id,
@@ -185,10 +239,15 @@ fn line(outbox: &str, note: &Note) {
             failure,
             retry_in,
             attempts,
+            failures,
             ..
         } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
-            warn!(outbox, event_id = %shown(event_id), %destination, kind, %text, ?retry_in, attempts, "refused, will retry");
+            let (kind, text, event_id) = (failure.kind.as_str(), &*failure.text, &*shown(event_id));
+            let (destination, retry_in_ms) = (destination.as_str(), millis(*retry_in));
+            warn!(
+                outbox,
+                event_id, destination, kind, text, retry_in_ms, attempts, failures, "refused, will retry"
+            );
         }
         Note::Dead {
             event_id,
@@ -196,26 +255,33 @@ fn line(outbox: &str, note: &Note) {
             failure,
             ..
         } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
+            let (kind, text, event_id) = (failure.kind.as_str(), &*failure.text, &*shown(event_id));
             let destination = destination.as_ref().map_or("none", |name| name.as_str());
             let advice = failure.kind.policy().sentence;
-            error!(outbox, event_id = %shown(event_id), destination, kind, %text, advice, "dead: needs a person");
+            error!(
+                outbox,
+                event_id, destination, kind, text, advice, "dead: needs a person"
+            );
         }
         Note::Duplicate {
             event_id,
             destination,
         } => {
-            info!(outbox, event_id = %shown(event_id), %destination, "already published, skipping");
+            let (event_id, destination) = (&*shown(event_id), destination.as_str());
+            info!(outbox, event_id, destination, "already published, skipping");
         }
-        Note::Dropped { event_id } => debug!(outbox, event_id = %shown(event_id), "dropped by its route"),
+        Note::Dropped { event_id } => debug!(outbox, event_id = &*shown(event_id), "dropped by its route"),
         Note::Kept {
             event_id,
             seq,
             retry_in,
         } => {
-            let (event_id, place) = (shown(event_id), seq.0);
+            let (event_id, place, retry_in_ms) = (&*shown(event_id), seq.0, millis(*retry_in));
             warn!(
-                outbox, %event_id, place, ?retry_in,
+                outbox,
+                event_id,
+                place,
+                retry_in_ms,
                 "the row cannot be moved, will retry: another event is parked at its place, or a trigger keeps it"
             );
         }
@@ -225,11 +291,17 @@ fn line(outbox: &str, note: &Note) {
             failure,
             retry_in,
         } => {
-            let (kind, text) = (failure.kind.as_str(), &failure.text);
+            let (kind, text) = (failure.kind.as_str(), &*failure.text);
             let advice = failure.kind.policy().sentence;
-            warn!(outbox, %destination, kind, %text, ?retry_in, advice, "circuit open");
+            let (destination, retry_in_ms) = (destination.as_str(), millis(*retry_in));
+            warn!(
+                outbox,
+                destination, kind, text, retry_in_ms, advice, "circuit open"
+            );
         }
-        Note::CircuitClosed { destination } => info!(outbox, %destination, "circuit closed"),
+        Note::CircuitClosed { destination } => {
+            info!(outbox, destination = destination.as_str(), "circuit closed");
+        }
         // Gathered, and written between two turns of the loop.
         Note::LeaseWon { .. } | Note::LeaseLost { .. } => {}
         Note::StandingBy => info!(outbox, "standing by: another relay holds the lease"),
@@ -242,10 +314,18 @@ fn line(outbox: &str, note: &Note) {
             retry_in,
         } => {
             let kind = kind.as_str();
-            warn!(outbox, doing, kind, %error, ?retry_in, advice, "database call failed, will retry");
+            let (error, retry_in_ms) = (error.as_str(), millis(*retry_in));
+            warn!(
+                outbox,
+                doing, kind, error, retry_in_ms, advice, "database call failed, will retry"
+            );
         }
         Note::Stranded { event_id } => {
-            error!(outbox, event_id = %shown(event_id), "found below the floor by the sweep; it is published now, late");
+            error!(
+                outbox,
+                event_id = &*shown(event_id),
+                "found below the floor by the sweep; it is published now, late"
+            );
         }
     }
 }
@@ -260,6 +340,21 @@ mod tests {
         assert_eq!(shards(&[]), "");
         assert_eq!(shards(&[7]), "7");
         assert_eq!(shards(&[3, 1, 2, 9, 0, 8, 5]), "0-3,5,8-9");
+    }
+
+    #[test]
+    fn an_outage_is_told_at_growing_distances_until_it_is_over() {
+        let mut voice = Voice::new("outbox");
+        let away = || ("circuit", "d".to_owned(), "unreachable");
+        let at = |secs| Time(Duration::from_secs(secs));
+        let told: Vec<u64> = (0..3_600)
+            .filter(|secs| voice.may_repeat(at(*secs), away()))
+            .collect();
+        assert_eq!(told[..6], [0, 10, 30, 70, 150, 310], "{told:?}");
+        assert!(told.len() < 20, "{told:?}");
+        let destination = "d".into();
+        voice.say(at(3_600), &Note::CircuitClosed { destination });
+        assert!(voice.may_repeat(at(3_601), away()), "a new outage");
     }
 
     #[test]

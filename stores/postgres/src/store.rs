@@ -59,6 +59,8 @@ struct Inner {
     /// One read at a time, as the contract has it: what a sample proves is for the snapshot behind it.
     reading: Mutex<()>,
     maintained: Mutex<Option<Instant>>,
+    /// Its name, for the log.
+    database: String,
 }
 
 impl PgStore {
@@ -125,6 +127,7 @@ impl PgStore {
                 round: Round::default(),
                 reading: Mutex::default(),
                 maintained: Mutex::default(),
+                database: address.config.get_dbname().unwrap_or_default().to_owned(),
                 tables,
                 options,
             }),
@@ -158,7 +161,8 @@ impl PgStore {
                 );
             }
             for weakness in store.weaknesses().await.unwrap_or_default() {
-                tracing::warn!("{weakness}");
+                let (database, table) = (&*store.inner.database, store.tables().sql("{outbox}"));
+                tracing::warn!(database, table, "{weakness}");
             }
         });
     }

@@ -151,6 +151,9 @@ async fn metrics_are_openmetrics_and_say_what_happened() {
         "one is dead: degraded"
     );
     assert_eq!(samples["postrider_oldest_age_seconds{outbox=\"orders\"}"], 0.0);
+    assert_eq!(samples["postrider_dropped_total{outbox=\"orders\"}"], 0.0);
+    let reads = "postrider_database_errors_total{outbox=\"orders\",doing=\"read\"}";
+    assert_eq!(samples[reads], 0.0);
 
     let types = |name: &str| {
         let prefix = format!("{name}{{");

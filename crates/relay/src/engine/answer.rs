@@ -271,6 +271,7 @@ impl Engine {
                 failure: failure.clone(),
                 retry_in: delay,
                 attempts,
+                failures,
             }));
         }
         let park = Park {

@@ -41,6 +41,8 @@ pub enum Note {
         retry_in: Duration,
         /// Charged attempts so far.
         attempts: u32,
+        /// Failures so far, charged or not.
+        failures: u32,
     },
     /// An event needs a person.
     Dead {
