@@ -6,15 +6,11 @@ use std::time::Duration;
 use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
 
 use super::again::Again;
-use super::item::{Item, State};
+use super::item::State;
 use super::note::Note;
 use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
-/// Unclean ends of a shard in a row after which its rows are tried one at a time.
-const CAREFUL_AFTER: u32 = Suspect::COUNTS_FROM;
-/// Unclean ends in a row, the last three with the same row alone, after which that row is found guilty.
-const KILLER_AFTER: u32 = CAREFUL_AFTER + 3;
 /// Rows of other transactions may come to stand among those that a dead relay had in hand, and parked rows are in hand
 /// too: so many more than the window are marked. A mark too many costs nothing.
 const SPARE: usize = 64;
@@ -22,41 +18,20 @@ const SPARE: usize = 64;
 const HUNGRY: Duration = Duration::from_millis(500);
 /// How long a relay without a shard waits before it says so: one that joins others gets its share sooner.
 const STANDING_BY_AFTER: Duration = Duration::from_secs(2);
-/// No row has this place: it clears the suspect of a shard.
-const NOBODY: Seq = Seq(0);
 
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) token: Token,
     pub(super) draining: bool,
-    unclean: u32,
-    suspect: Option<Seq>,
+    pub(super) unclean: u32,
+    pub(super) suspect: Option<Seq>,
     /// The row written to the shard before it is tried, and whether the database has it.
-    trying: Option<(Seq, bool)>,
+    pub(super) trying: Option<(Seq, bool)>,
     maybe_sent: [u32; 3],
     maybe_sent_parked: u32,
 }
 
 impl Held {
-    fn is_on_trial(&self) -> bool {
-        self.trying.is_some_and(|(seq, _)| seq != NOBODY)
-    }
-
-    fn put_on_trial(&mut self, seq: Seq) {
-        if self.trying.is_none_or(|(tried, _)| tried != seq) {
-            self.trying = Some((seq, false));
-        }
-    }
-
-    /// A suspect that waits for its turn stays one; whoever cannot leave now is not tried, and must not be suspected.
-    fn acquit_unless(&mut self, lowest: Option<Seq>) {
-        let suspected = self.suspect.is_some() && self.suspect != lowest;
-        if suspected || self.is_on_trial() {
-            self.suspect = None;
-            self.trying = Some((NOBODY, false));
-        }
-    }
-
     /// Whether rows that its last owner may have published are still to come.
     fn is_unsure(&self) -> bool {
         self.maybe_sent_parked > 0 || self.maybe_sent.iter().any(|left| *left > 0)
@@ -118,52 +93,9 @@ impl Leases {
     /// Whether rows of a shard are handed over: it is not being given up, and a shard that needs care hands over only
     /// the row that the database knows to be tried.
     pub(super) fn may_send(&self, shard: Shard, seq: Seq) -> bool {
-        self.held.get(&shard).is_some_and(|held| {
-            !held.draining && (held.unclean < CAREFUL_AFTER || held.trying == Some((seq, true)))
-        })
-    }
-
-    pub(super) fn is_careful(&self, shard: Shard) -> bool {
         self.held
             .get(&shard)
-            .is_some_and(|held| held.unclean >= CAREFUL_AFTER)
-    }
-
-    /// Whether a row has ended the relay every time it was tried alone.
-    pub(super) fn is_killer(&self, shard: Shard, seq: Seq) -> bool {
-        self.held
-            .get(&shard)
-            .is_some_and(|held| held.unclean >= KILLER_AFTER && held.suspect == Some(seq))
-    }
-
-    /// The shard whose row is tried alone: the one that is under way, else one with a suspect, else the first.
-    fn next_on_trial(&self, careful: &[(Shard, Option<Seq>)]) -> Option<Shard> {
-        let can = |shard: &(Shard, Option<Seq>)| shard.1.is_some();
-        let rank = |(shard, lowest): &(Shard, Option<Seq>)| {
-            let held = self.held.get(shard);
-            let goes_on =
-                held.is_some_and(|held| held.is_on_trial() && held.trying.map(|one| one.0) == *lowest);
-            let suspected = held.is_some_and(|held| held.suspect.is_some() && held.suspect == *lowest);
-            (!goes_on, !suspected, *shard)
-        };
-        careful
-            .iter()
-            .filter(|one| can(one))
-            .min_by_key(|one| rank(one))
-            .map(|one| one.0)
-    }
-
-    /// A row that was tried alone was answered, whatever the answer: it does not end its relay. Told to the database, so
-    /// that the next end of this relay is not held against the row.
-    pub(super) fn survived(&mut self, shard: Shard, seq: Seq) {
-        if let Some(held) = self
-            .held
-            .get_mut(&shard)
-            .filter(|held| held.trying == Some((seq, true)))
-        {
-            held.suspect = None;
-            held.trying = Some((NOBODY, false));
-        }
+            .is_some_and(|held| !held.draining && (!held.is_careful() || held.trying == Some((seq, true))))
     }
 
     /// Something was settled: whatever ended the owners before, it was not this shard's head.
@@ -443,54 +375,6 @@ impl Engine {
                 suspects,
             },
         ));
-    }
-
-    /// On shards whose owners keep ending, rows are tried alone: one of all these shards at a time, written down before it
-    /// leaves. Whoever is on trial when the relay ends is suspected, so nobody is who is not really about to leave.
-    fn choose_suspects(&mut self, now: Time) {
-        let careful: Vec<(Shard, Option<Seq>)> = self
-            .leases
-            .held
-            .keys()
-            .filter(|shard| self.leases.is_careful(**shard))
-            .map(|shard| (*shard, self.lowest_to_leave(now, *shard)))
-            .collect();
-        let next = self.leases.next_on_trial(&careful);
-        for (shard, lowest) in careful {
-            let loaded = !self.rows.of_shard(shard).is_empty();
-            if let Some(held) = self.leases.held.get_mut(&shard) {
-                match lowest.filter(|_| next == Some(shard)) {
-                    Some(seq) => held.put_on_trial(seq),
-                    None if loaded => held.acquit_unless(lowest),
-                    None => {}
-                }
-            }
-        }
-    }
-
-    fn lowest_to_leave(&self, now: Time, shard: Shard) -> Option<Seq> {
-        let items = self.rows.of_shard(shard);
-        let items = items.iter().filter_map(|id| self.rows.item(*id));
-        items
-            .filter(|item| self.can_leave(now, item))
-            .map(|item| item.seq)
-            .min()
-    }
-
-    /// Whether a row is on its way, or at the front of a line to a destination that takes something.
-    fn can_leave(&self, now: Time, item: &Item) -> bool {
-        item.deliveries.iter().any(|one| match one.state {
-            State::InFlight(_) => true,
-            State::Pending => {
-                let first = self
-                    .rows
-                    .line(one.line)
-                    .and_then(|line| line.waiting.first_key_value());
-                first.is_some_and(|(seq, _)| *seq == item.seq)
-                    && !self.circuits[one.destination.0].is_shut(now)
-            }
-            _ => false,
-        })
     }
 
     /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.

@@ -24,6 +24,7 @@ mod settle;
 mod slab;
 mod stop;
 mod suspects;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
