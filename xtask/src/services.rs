@@ -48,6 +48,9 @@ struct Running {
 /// Does it; false when nothing runs and that was the question.
 pub(crate) fn run(action: Action) -> Result<bool> {
     let folder = folder()?;
+    // Of two at once one starts them, and the other finds them running.
+    let turn = fs::File::create(folder.join("turn.lock")).doing(|| "taking turns".to_owned())?;
+    turn.lock().doing(|| "taking turns".to_owned())?;
     match (action, running(&folder)?) {
         (Action::Up, Some(running)) | (Action::Status, Some(running)) => running.say(),
         (Action::Up, None) => start(&folder)?.say(),
