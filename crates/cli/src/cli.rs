@@ -110,7 +110,8 @@ the events on standard output goes away.")]
     /// For trying things out and for scripts. A service commits its events with its own data instead.
     ///
     /// With --lines, standard input has one JSON object a line: event_type, aggregate_type, aggregate_id and payload, and
-    /// where wanted event_id, event_key, headers, content_type, priority, available_at. The payload is kept byte for byte.
+    /// where wanted event_id, event_key, headers, content_type, priority, available_at. The payload is kept byte for byte;
+    /// payload_text in its place holds text that is not JSON, with a content_type that says what it is.
     /// One bad line and nothing is sent.
     #[command(after_long_help = r#"Examples:
   postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"total": 1250}'
@@ -213,7 +214,8 @@ Examples:
   postrider migrate print
   postrider migrate print --down
 
-With --role, for PostgreSQL: also the grants that let a role run a relay and nothing more.")]
+With --role, for PostgreSQL: also the grants that let a role run a relay and nothing more, as in
+`postrider migrate print --role relay | psql orders`.")]
     Print {
         #[command(flatten)]
         outbox: OutboxArg,

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 use crate::lines::Lines;
 
 /// The log of a long run, as configured. It never waits for whoever reads it.
-pub fn configured(log: &Log) -> Result<Lines, Failure> {
+/// A script that asked for JSON gets it here too, whatever the format.
+pub fn configured(log: &Log, as_json: bool) -> Result<Lines, Failure> {
     let filter = EnvFilter::try_new(filter(&log.level))
         .map_err(|error| Failure::input("the log level cannot be used").because(&error))?;
     let lines = Lines::to(io::stderr())?;
@@ -20,9 +21,9 @@ pub fn configured(log: &Log) -> Result<Lines, Failure> {
         .with_writer(move || writer.clone())
         .with_span_events(FmtSpan::NONE)
         .with_ansi(io::stderr().is_terminal());
-    match log.format {
-        Format::Text => builder.init(),
-        Format::Json => builder.json().flatten_event(true).init(),
+    match (as_json, log.format) {
+        (false, Format::Text) => builder.init(),
+        _ => builder.json().flatten_event(true).init(),
     }
     Ok(lines)
 }

@@ -77,7 +77,7 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
                 logging::quiet();
                 return runtime.block_on(Box::pin(dispatch(command, &config, out)));
             };
-            let lines = logging::configured(&config.log)?;
+            let lines = logging::configured(&config.log, cli.json)?;
             let wanted = run::run::Wanted {
                 outbox: outbox.as_deref(),
                 until_empty: *until_empty,

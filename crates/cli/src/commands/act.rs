@@ -259,9 +259,10 @@ fn uid() -> Option<String> {
 /// Asks on a terminal; where nobody can be asked, `--yes` must have been given.
 pub fn confirm(question: &str, otherwise: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
-        return Err(
-            Failure::input(question.to_owned()).advice(format!("nobody can be asked here: {otherwise}"))
-        );
+        return Err(Failure::input(format!(
+            "nothing was changed: nobody can be asked here {question:?}"
+        ))
+        .advice(otherwise.to_owned()));
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;

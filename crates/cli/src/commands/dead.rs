@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postrider_core::{EventRecord, Filter, RecordedRoute, Status};
 use serde_json::json;
 
-use super::record;
+use super::record::{self, Beside};
 use crate::args::FilterArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
@@ -23,6 +23,10 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     args.check()?;
     let mut entries = Vec::new();
     let mut more = false;
+    let beside = Beside {
+        router: &config.router,
+        behind: None,
+    };
     let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let Some(opened) = unread.keep(wire::ready(name, outbox).await) else {
@@ -41,7 +45,7 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
             more |= listing.next.is_some();
             for record in listing.events {
                 if out.is_json() {
-                    let mut value = record::value(name, &record, false);
+                    let mut value = record::value(name, &record, false, &beside);
                     value["stalled"] = (status == Status::Retrying).into();
                     out.value(&value)?;
                 }

@@ -1,13 +1,50 @@
 //! One event with everything known of it, as JSON and as text.
 
-use postrider_core::{ErrorKind, EventRecord, Payload, RecordedRoute, Status};
+use postrider_core::{ErrorKind, EventId, EventRecord, Payload, RecordedRoute, Router, Status};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output::{Output, cell, key, time, whole};
+use crate::output::{Output, cell, count, key, time, whole};
+
+/// What is known of an event beside its record.
+pub struct Beside<'a> {
+    /// The routes as they are now, for the addresses that they fill in.
+    pub router: &'a Router,
+    /// The event of its key that it waits for.
+    pub behind: Option<EventId>,
+}
+
+impl Beside<'_> {
+    /// Where a destination sends the event, as far as the configuration of today tells.
+    fn address(&self, record: &EventRecord, route: &RecordedRoute) -> Option<String> {
+        let (name, event) = (route.destination.as_ref()?, record.event.as_ref().ok()?);
+        let destinations = self.router.destinations();
+        let destination = destinations
+            .iter()
+            .find(|destination| destination.name == *name)?;
+        let (address, _) = destination.render(event).ok()?;
+        let parts: Vec<String> = address
+            .0
+            .iter()
+            .map(|(part, text)| format!("{part} {text}"))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    fn behind(&self, route: &RecordedRoute) -> Option<&str> {
+        let waits = route.status == Status::Waiting;
+        self.behind.as_ref().filter(|_| waits).map(EventId::as_str)
+    }
+}
 
 /// The event as JSON. The payload only where it is asked for: it may hold personal data.
-pub fn value(outbox: &str, record: &EventRecord, payload: bool) -> Value {
+pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<'_>) -> Value {
+    let route = |one: &RecordedRoute| {
+        let mut value = route(one);
+        value["address"] = json!(beside.address(record, one));
+        value["behind"] = json!(beside.behind(one));
+        value
+    };
     let mut value = json!({
         "outbox": outbox,
         "seq": u64::try_from(record.seq.0).unwrap_or(u64::MAX),
@@ -73,7 +110,13 @@ pub fn advice(route: &RecordedRoute) -> Option<&'static str> {
 }
 
 /// The event as text: what it is, then where it stands.
-pub fn print(out: Output, outbox: &str, record: &EventRecord, payload: bool) -> Result<(), Failure> {
+pub fn print(
+    out: Output,
+    outbox: &str,
+    record: &EventRecord,
+    payload: bool,
+    beside: &Beside<'_>,
+) -> Result<(), Failure> {
     let mut lines = vec![
         ("event", whole(record.event_id.as_str())),
         ("type", cell(&record.event_type)),
@@ -83,7 +126,23 @@ pub fn print(out: Output, outbox: &str, record: &EventRecord, payload: bool) -> 
         ("created", time(record.created_at)),
     ];
     match &record.event {
-        Err(reason) => lines.push(("bad row", whole(reason))),
+        Err(reason) => {
+            // The route that it is parked for says the same again.
+            if record
+                .routes
+                .iter()
+                .all(|route| route.error.as_deref() != Some(reason.as_str()))
+            {
+                lines.push(("bad row", whole(reason)));
+            }
+            if payload {
+                let place = format!(
+                    "not shown, as the row is no event: see seq {} in the database",
+                    record.seq.0
+                );
+                lines.push(("payload", place));
+            }
+        }
         Ok(event) => {
             lines.push((
                 "aggregate",
@@ -114,10 +173,18 @@ pub fn print(out: Output, outbox: &str, record: &EventRecord, payload: bool) -> 
     for (name, text) in lines {
         out.line(format!("{name:<11} {text}"))?;
     }
-    record.routes.iter().try_for_each(|route| print_route(out, route))
+    record
+        .routes
+        .iter()
+        .try_for_each(|route| print_route(out, record, route, beside))
 }
 
-fn print_route(out: Output, route: &RecordedRoute) -> Result<(), Failure> {
+fn print_route(
+    out: Output,
+    record: &EventRecord,
+    route: &RecordedRoute,
+    beside: &Beside<'_>,
+) -> Result<(), Failure> {
     let name = route
         .destination
         .as_ref()
@@ -125,8 +192,9 @@ fn print_route(out: Output, route: &RecordedRoute) -> Result<(), Failure> {
     let mut text = format!("{:<11} {}: {}", "at", cell(name), route.status.as_str());
     if route.failures > 0 {
         text.push_str(&format!(
-            " after {} failures, {} charged",
-            route.failures, route.attempts
+            " after {}, {} charged",
+            count(route.failures.into(), "failure"),
+            route.attempts
         ));
     }
     if let Some(at) = route.published_at {
@@ -135,10 +203,18 @@ fn print_route(out: Output, route: &RecordedRoute) -> Result<(), Failure> {
     if let Some(receipt) = &route.receipt {
         text.push_str(&format!(" ({})", cell(receipt)));
     }
-    if let Some(at) = route.next_attempt_at {
+    if let Some(behind) = beside.behind(route) {
+        text.push_str(&format!(" behind {}", whole(behind)));
+    }
+    // What waits for something else has a time too, but it says nothing.
+    let by_time = matches!(route.status, Status::Retrying | Status::Scheduled);
+    if let Some(at) = route.next_attempt_at.filter(|_| by_time) {
         text.push_str(&format!(", next attempt {}", time(at)));
     }
     out.line(text)?;
+    if let Some(address) = beside.address(record, route) {
+        out.line(format!("{:<11} {}", "address", cell(&address)))?;
+    }
     if let (Status::Discarded, Some(reason)) = (route.status, &route.error) {
         out.line(format!("{:<11} {}", "reason", whole(reason)))?;
     }

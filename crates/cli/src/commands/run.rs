@@ -217,7 +217,14 @@ fn value(name: &str, report: &Report, stats: &Stats) -> Value {
 fn text(name: &str, report: &Report, stats: &Stats) -> String {
     let mut text = format!("{name}: {} published", report.published);
     let others = [
-        (report.duplicates, "duplicates"),
+        (
+            report.duplicates,
+            if report.duplicates == 1 {
+                "duplicate"
+            } else {
+                "duplicates"
+            },
+        ),
         (report.dropped, "dropped"),
         (stats.queued, "still queued"),
         (stats.parked_as(Status::Retrying), "retrying"),

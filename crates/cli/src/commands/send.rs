@@ -140,7 +140,11 @@ fn lines(input: impl BufRead) -> Result<Vec<Event>, Failure> {
         if line.trim().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(&line).map_err(|error| refuse(&error))?;
+        let line: Line = serde_json::from_str(&line).map_err(|error| {
+            // Every line is a document of its own, so that the parser calls it the first.
+            let text = error.to_string().replace(" at line 1 column", " at column");
+            refuse(&std::io::Error::other(text))
+        })?;
         if line.payload.is_some() && line.payload_text.is_some() {
             return Err(Failure::input(format!(
                 "line {} has both payload and payload_text; nothing was sent",
@@ -200,6 +204,7 @@ mod tests {
         for bad in ["nonsense", r#"{"event_type":"A"}"#, r#"{"event_typ":"A"}"#] {
             let error = lines(format!("{good}\n\n{bad}\n").as_bytes()).unwrap_err();
             assert!(error.to_string().contains("line 3"), "{error}");
+            assert!(!error.to_string().contains("line 1"), "{error}");
             assert_eq!(error.code(), 2);
         }
     }

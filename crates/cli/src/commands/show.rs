@@ -1,13 +1,16 @@
 //! `postrider show` and `postrider dead show`: everything known about one event.
 
-use postrider_core::{EventId, Status};
+use postrider_core::{EventId, EventRecord, Filter, Status};
 use serde_json::Value;
 
-use super::record;
+use super::record::{self, Beside};
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell};
-use crate::wire;
+use crate::wire::{self, Opened};
+
+/// How many events of a key are looked at for the head of its line, which is among the oldest.
+const FIRST_OF_KEY: u32 = 20;
 
 /// Which event, and how.
 pub struct Wanted<'a> {
@@ -24,9 +27,17 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
         let records = async {
             let opened = wire::ready(name, outbox).await?;
             let records = opened.console.show(EventId::from(wanted.id)).await;
-            records.map_err(|error| Failure::store(name, &error))
+            let records = records.map_err(|error| Failure::store(name, &error))?;
+            let mut known = Vec::new();
+            for record in records {
+                let behind = behind(&opened, &record).await?;
+                known.push((record, behind));
+            }
+            Ok(known)
         };
-        for record in failed.keep(records.await).unwrap_or_default() {
+        for (record, behind) in failed.keep(records.await).unwrap_or_default() {
+            let router = &config.router;
+            let beside = Beside { router, behind };
             if wanted.only_dead
                 && !record
                     .routes
@@ -40,9 +51,9 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
                 if !values.is_empty() {
                     out.line("")?;
                 }
-                record::print(out, name, &record, wanted.payload)?;
+                record::print(out, name, &record, wanted.payload, &beside)?;
             }
-            values.push(record::value(name, &record, wanted.payload));
+            values.push(record::value(name, &record, wanted.payload, &beside));
         }
     }
     if values.is_empty() && !failed.is_some() {
@@ -56,4 +67,29 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
         out.value(&Value::Array(values))?;
     }
     failed.or(out.is_json(), Done::Fine)
+}
+
+/// The event that one which waits is behind: the first of its key that is parked for the same destination, or for none.
+async fn behind(opened: &Opened, record: &EventRecord) -> Result<Option<EventId>, Failure> {
+    let waits = |status| status == Status::Waiting;
+    let Some(route) = record.routes.iter().find(|route| waits(route.status)) else {
+        return Ok(None);
+    };
+    let filter = Filter {
+        status: vec![
+            Status::DeadLetter,
+            Status::Retrying,
+            Status::Held,
+            Status::Waiting,
+        ],
+        key: Some(record.key.clone()),
+        ..Filter::default()
+    };
+    let listing = opened.console.list(filter, FIRST_OF_KEY, None).await;
+    let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
+    let same = |other: &&EventRecord| {
+        let there = |name: &Option<_>| name.is_none() || *name == route.destination;
+        other.seq < record.seq && other.routes.iter().any(|route| there(&route.destination))
+    };
+    Ok(listing.events.iter().find(same).map(|head| head.event_id.clone()))
 }

@@ -53,6 +53,38 @@ fn redrive_routes_anew() {
     place.run(&["dead", "redrive", "dead-1"]).expect(1);
 }
 
+/// One that waits says for whom, and what has an address says the one of this very event.
+#[test]
+fn show_names_the_head_of_the_line_and_the_address() {
+    let routed = "to = [{ broker = \"events\", path = \"{aggregate_type|lower}.jsonl\" }]";
+    let place = Place::ready(&ORDERS_ONLY.replace("to = [{ broker = \"events\" }]", routed));
+    for (id, aggregate, key) in [
+        ("head", "TICKET/1", "K"),
+        ("next", "ORDER/1", "K"),
+        ("free", "ORDER/2", "L"),
+    ] {
+        let args = [
+            "--aggregate",
+            aggregate,
+            "--id",
+            id,
+            "--key",
+            key,
+            "--payload",
+            "{}",
+        ];
+        let ran = place.run(&[&["send", "--type", "OrderPlaced"][..], &args].concat());
+        ran.expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let next = place.run(&["show", "next"]).expect(0).says("WAITING behind head");
+    assert!(!next.out.contains("next attempt"), "{}", next.out);
+    let json = place.run(&["show", "next", "--json"]).expect(0).json();
+    assert_eq!(json[0]["destinations"][0]["behind"], "head", "{json}");
+    place.run(&["show", "free"]).expect(0).says("path order.jsonl");
+    place.run(&["show", "head"]).expect(0).says("after 1 failure,");
+}
+
 /// A slip in an id must not throw away what goes out by itself.
 #[test]
 fn an_event_that_moves_by_itself_is_discarded_only_with_a_word() {
