@@ -116,13 +116,19 @@ fn no_control_characters(field: &'static str, text: &str) -> Result<(), InvalidE
 fn time(field: &'static str, time: Option<Timestamp>) -> Result<(), InvalidEvent> {
     const FIRST: Timestamp = Timestamp(-62_135_596_800_000_000);
     const LAST: Timestamp = Timestamp(253_402_300_799_999_999);
-    match time {
-        Some(time) if !(FIRST..=LAST).contains(&time) => Err(InvalidEvent::new(
-            field,
-            format!("is {time}; years 1 to 9999 are allowed"),
-        )),
-        _ => Ok(()),
-    }
+    let Some(time) = time.filter(|time| !(FIRST..=LAST).contains(time)) else {
+        return Ok(());
+    };
+    // What databases call infinity is the end of our count.
+    let shown = match time.0 {
+        i64::MAX => "infinity".to_owned(),
+        i64::MIN => "-infinity".to_owned(),
+        _ => time.to_string(),
+    };
+    Err(InvalidEvent::new(
+        field,
+        format!("is {shown}; years 1 to 9999 are allowed"),
+    ))
 }
 
 fn media_type(text: &str) -> Result<(), InvalidEvent> {

@@ -70,7 +70,8 @@ fn each_breach_names_the_field_and_the_limit() {
         error(builder().aggregate("A", "")).starts_with("aggregate_id: is empty and there is no event_key")
     );
     assert!(builder().aggregate("", "").key("k").build().is_ok());
-    assert!(error(builder().available_at(Timestamp(i64::MAX))).starts_with("available_at: is +294247-"));
+    assert!(error(builder().available_at(Timestamp(i64::MAX))).starts_with("available_at: is infinity;"));
+    assert!(error(builder().available_at(Timestamp(i64::MAX - 1))).starts_with("available_at: is +294247-"));
     for content_type in ["json", "a/b/c", "é/b", "a/b\r\nx: y", "/", " a/b"] {
         assert!(
             error(builder().content_type(content_type)).starts_with("content_type: must be"),
