@@ -99,7 +99,9 @@ async fn a_login_that_is_changed_or_revoked_may_be_set_right() {
     until(&sink, &message("there", &address), None, limit).await;
     sink.close().await;
     let client = Client::connect(&vhost.url()).await.expect("a client connects");
-    let ids = client.take_ids(&queue).await;
+    let mut ids = client.take_ids(&queue).await;
+    // The broker may take a message on the old connection before it has thrown its user out.
+    ids.retain(|id| id != "revoked");
     assert_eq!(ids[5..], ["new", "back", "there"], "{ids:?}");
 }
 
