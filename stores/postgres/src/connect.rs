@@ -129,7 +129,8 @@ fn settings(role: Role, limit: Duration) -> String {
     let limit = limit.as_millis().max(1);
     let mut sql = format!(
         "SET search_path = pg_catalog; SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit};
-         SET lock_timeout = 0; SET default_transaction_isolation = 'read committed'; SET jit = off;
+         SET lock_timeout = 0; SET default_transaction_isolation = 'read committed';
+         SET default_transaction_read_only = off; SET jit = off;
          SET synchronous_commit = on; SET timezone = 'UTC';"
     );
     if role == Role::Relay {

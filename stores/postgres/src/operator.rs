@@ -68,7 +68,7 @@ impl Operator {
         };
         let whole = async {
             let begin = format!(
-                "BEGIN; {1} SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {0}",
+                "BEGIN READ WRITE; {1} SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {0}",
                 limit.as_millis().max(1),
                 session.local()
             );

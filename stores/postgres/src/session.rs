@@ -86,7 +86,9 @@ impl Session {
             session: self,
             finished: false,
         };
-        self.client.batch_execute(&format!("BEGIN; {local}")).await?;
+        self.client
+            .batch_execute(&format!("BEGIN READ WRITE; {local}"))
+            .await?;
         let answer = self.ask_unnamed(name, sql, parameters).await;
         let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
         self.client.batch_execute(end).await?;

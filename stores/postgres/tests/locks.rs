@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{Schema, StoreErrorKind};
+use postrider_core::{Schema, Store, StoreErrorKind};
 use postrider_postgres::PgOptions;
 
-use crate::common::{Db, few_shards};
+use crate::common::{Db, few_shards, heartbeat};
 
 const HELD: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
 
@@ -76,4 +76,29 @@ async fn strict_keys_leave_most_other_keys_alone() {
     );
     let of_the_key = "SELECT count(*) FROM outbox WHERE aggregate_id = '1'";
     assert_eq!(db.number(of_the_key), 0, "the same key waits in any case");
+}
+
+/// Whoever may log in may take any advisory lock: none of them holds up a heartbeat, or the making of a partition.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_stranger_can_hold_up_a_heartbeat() {
+    let db = Db::new().await;
+    let stranger = db.connect().await;
+    stranger
+        .batch_execute(
+            "SELECT pg_advisory_lock(('outbox'::regclass::oid::bigint - 2147483648)::integer, n)
+             FROM generate_series(-10, -1) n",
+        )
+        .await
+        .expect("locked");
+    let beat = db.store.heartbeat(heartbeat("one"));
+    let standing = tokio::time::timeout(Duration::from_secs(10), beat).await;
+    let standing = standing.expect("in time").expect("a heartbeat");
+    assert_eq!(standing.leases.len(), usize::from(few_shards().shards));
+    let part = db.sql(
+        "SELECT min(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass",
+    );
+    db.sql(&format!("DROP TABLE {part}"));
+    db.store.maintain().await.expect("looked after");
+    let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass";
+    assert_eq!(db.number(parts), 9);
 }

@@ -11,7 +11,7 @@ use postrider_testkit::servers::Postgres;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::common::{Db, connect, few_shards, heartbeat};
+use crate::common::{Db, connect, event, few_shards, heartbeat};
 
 async fn server(settings: &'static [&'static str]) -> Postgres {
     tokio::task::spawn_blocking(move || Postgres::start_with(settings).expect("a server"))
@@ -241,4 +241,19 @@ async fn an_idle_relay_asks_little() {
     assert_eq!(statements, 1, "one statement by itself");
     token.cancel();
     running.await.expect("it ends");
+}
+
+/// Fault A13. A role that reads only unless it says otherwise, as some are set up: the relay says otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_that_begin_read_only_are_no_obstacle() {
+    let db = Db::new().await;
+    db.enqueue(&[event("a", "k")]).await;
+    let name = &db.database.name;
+    db.sql(&format!(
+        "ALTER DATABASE {name} SET default_transaction_read_only = on"
+    ));
+    let store = db.open(few_shards());
+    let relay = Db { store, ..db };
+    assert_eq!(relay.relay("one").await.send_all().await, 1);
+    relay.store.maintain().await.expect("looked after");
 }

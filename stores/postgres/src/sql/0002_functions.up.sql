@@ -12,7 +12,8 @@ DECLARE
     released smallint[];
     own bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock({namespace}, -1);
+    -- Not an advisory lock, which any login could take and keep.
+    LOCK TABLE {outbox_relay} IN SHARE ROW EXCLUSIVE MODE;
     moment := clock_timestamp();
     -- A lease that ends later was written before the clock was set back; waiting for its end could take years.
     believable := moment + 10 * term + interval '1 minute';
@@ -110,22 +111,31 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET time
 DECLARE
     day date;
     part text;
+    place regclass;
     removed integer := 0;
 BEGIN
     -- Without a term it is called by one who needs a partition now, and so waits for whoever is making it.
     IF keep IS NULL THEN
-        PERFORM pg_advisory_xact_lock({namespace}, -2);
-    ELSIF NOT pg_try_advisory_xact_lock({namespace}, -2) THEN
-        RETURN 0;
+        LOCK TABLE {outbox_migrations} IN SHARE ROW EXCLUSIVE MODE;
+    ELSE
+        BEGIN
+            LOCK TABLE {outbox_migrations} IN SHARE ROW EXCLUSIVE MODE NOWAIT;
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN 0;
+        END;
     END IF;
     PERFORM set_config('lock_timeout', '1s', true);
     FOR day IN SELECT generate_series(current_date - 1, current_date + 7, '1 day')::date LOOP
         part := {literal outbox_sent_} || to_char(day, 'YYYYMMDD');
-        IF to_regclass({literal schema} || '.' || quote_ident(part)) IS NULL THEN
+        place := to_regclass({literal schema} || '.' || quote_ident(part));
+        CONTINUE WHEN EXISTS (
+            SELECT 1 FROM pg_inherits i WHERE i.inhparent = '{outbox_sent}'::regclass AND i.inhrelid = place);
+        IF place IS NULL THEN
             EXECUTE format('CREATE TABLE %s.%I (LIKE {outbox_sent} INCLUDING DEFAULTS INCLUDING STORAGE)', {literal schema}, part);
-            EXECUTE format('ALTER TABLE {outbox_sent} ATTACH PARTITION %s.%I FOR VALUES FROM (%L) TO (%L)',
-                {literal schema}, part, day::timestamptz, (day + 1)::timestamptz);
         END IF;
+        -- One that somebody detached comes back with what it holds: without it nothing of its day could be settled.
+        EXECUTE format('ALTER TABLE {outbox_sent} ATTACH PARTITION %s.%I FOR VALUES FROM (%L) TO (%L)',
+            {literal schema}, part, day::timestamptz, (day + 1)::timestamptz);
     END LOOP;
     IF keep IS NULL THEN
         RETURN 0;
