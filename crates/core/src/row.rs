@@ -94,7 +94,7 @@ pub struct ParkedRange {
 pub struct Read {
     /// Queued rows, by range.
     pub ranges: Vec<Range>,
-    /// A bound on the payload bytes of the answer. At least one row is returned all the same, or nothing would move.
+    /// A bound on the bytes of the answer: payloads, headers and names. At least one row is returned all the same, or nothing would move.
     pub max_bytes: usize,
     /// Parked rows; the same snapshot as the queued ones.
     pub parked: ParkedRange,

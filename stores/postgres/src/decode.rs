@@ -38,16 +38,19 @@ mod column {
     pub(super) const LAST_FAILED_AT: usize = BLOCKED + 10;
     pub(super) const RANGE: usize = BLOCKED + 11;
     pub(super) const LINE: usize = BLOCKED + 12;
+    /// Rows have no line, so that the reason why one is too large needs no column of its own.
+    pub(super) const TOO_LARGE: usize = LINE;
     pub(super) const GIVEN: usize = BLOCKED + 13;
     pub(super) const INSTALLED: usize = BLOCKED + 14;
     pub(super) const MOMENT: usize = BLOCKED + 15;
     pub(super) const NEXT_DUE_AT: usize = BLOCKED + 16;
     pub(super) const VISITED: usize = BLOCKED + 17;
     pub(super) const ALL_DUE: usize = BLOCKED + 18;
+    pub(super) const FILE: usize = BLOCKED + 19;
 }
 
 /// How many columns only the head of the answer fills: the last ones.
-pub(crate) const HEAD: usize = column::ALL_DUE + 1 - column::GIVEN;
+pub(crate) const HEAD: usize = column::FILE + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the destination.
 /// Headers do not count: a producer that repeats itself sends a new trace context with the same event. The bounds on the
@@ -83,12 +86,16 @@ pub(crate) fn sent_before(table: &str) -> String {
 pub(crate) struct Answer {
     /// The last place that was given.
     pub(crate) given: i64,
+    /// The file that the outbox is in.
+    pub(crate) file: Option<i64>,
     /// How many lines of parked rows were visited.
     pub(crate) visited: i64,
     /// The last line visited in each shard, when not all were.
     pub(crate) reached: Vec<(i16, Line)>,
     /// Every due head among the lines visited is in the answer, with all that was wanted behind it.
     pub(crate) all_due: bool,
+    /// Rows that are too large came behind the others.
+    pub(crate) unsorted: bool,
     now: i64,
     /// How many rows each range has brought.
     counts: Vec<u32>,
@@ -107,7 +114,8 @@ impl Answer {
     pub(crate) fn take(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<()> {
         match row.try_get::<_, i32>(column::KIND)? {
             0 => self.head(row, page)?,
-            1 => {
+            kind @ (1 | 5) => {
+                self.unsorted |= kind == 5;
                 let row = self.queued(row, ranges, page)?;
                 page.queued.push(row);
             }
@@ -131,6 +139,7 @@ impl Answer {
     fn head(&mut self, row: &Row, page: &mut Page) -> Result<()> {
         schema::check(row.try_get(column::INSTALLED)?)?;
         self.given = row.try_get(column::GIVEN)?;
+        self.file = row.try_get(column::FILE)?;
         self.now = row.try_get::<_, Micros>(column::MOMENT)?.0;
         let next: Option<Micros> = row.try_get(column::NEXT_DUE_AT)?;
         page.next_due_in = next.map(|at| clock::until(self.now, at.0));
@@ -185,6 +194,7 @@ impl Answer {
 
     fn answer(&self, row: &Row) -> Result<QueuedRow> {
         let stored = Stored::read(row, column::STORED)?;
+        let too_large: Option<String> = row.try_get(column::TOO_LARGE)?;
         let known: Option<Vec<&str>> = row.try_get(column::SENT_BEFORE)?;
         let sent_before = |text: &str| SentBefore {
             destination: text.get(1..).unwrap_or_default().into(),
@@ -196,7 +206,7 @@ impl Answer {
             lane: stored.lane,
             key: stored.key,
             event_id: stored.event_id,
-            event: match stored.bad {
+            event: match too_large.or(stored.bad) {
                 None => Ok(Arc::new(stored.event)),
                 Some(reason) => Err(Failure::new(ErrorKind::BadRow, reason)),
             },

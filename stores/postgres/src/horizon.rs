@@ -55,6 +55,8 @@ struct State {
     decided: i64,
     /// The last place that was given when the last read looked.
     given: i64,
+    /// The file that the outbox was in when the last read looked.
+    file: Option<i64>,
     candidate: Option<Candidate>,
     sampled_at: Option<Instant>,
     /// When writers were last said to be overdue.
@@ -148,14 +150,16 @@ impl Horizon {
         self.lock().decided
     }
 
-    /// Takes the last place given, as a read saw it. Places that begin anew, in a table that was emptied or made again, prove
-    /// that nothing which is known is about them.
-    pub(crate) fn saw(&self, given: i64) {
+    /// Takes the last place given and the file of the table, as a read saw them. Places that begin anew, in a table that was
+    /// emptied or made again, prove that nothing which is known is about them. They may have come further than before by the
+    /// time of the next look, but an emptied table is in another file. So is one that was only rewritten, which costs a read
+    /// from the beginning.
+    pub(crate) fn saw(&self, given: i64, file: Option<i64>) {
         let mut state = self.lock();
-        if given < state.given {
+        if given < state.given || state.file.is_some_and(|before| Some(before) != file) {
             state.forget();
         }
-        state.given = given;
+        (state.given, state.file) = (given, file);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -194,7 +198,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_stays_is_named_now_and_then() {
         let horizon = Horizon::default();
-        horizon.saw(10);
+        horizon.saw(10, Some(1));
         assert_eq!(horizon.sampled(set(&["3/1", "4/7"])), None);
         tokio::time::advance(OVERDUE_AFTER / 2).await;
         assert_eq!(horizon.sampled(set(&["3/1"])), None);
@@ -216,10 +220,10 @@ mod tests {
     #[test]
     fn places_that_begin_anew_are_not_decided() {
         let horizon = Horizon::default();
-        horizon.saw(50);
+        horizon.saw(50, Some(1));
         horizon.sampled(set(&[]));
         assert_eq!(horizon.decided(), 50);
-        horizon.saw(3);
+        horizon.saw(3, Some(1));
         assert_eq!(horizon.decided(), 0);
         horizon.sampled(set(&["3/1"]));
         assert_eq!(horizon.decided(), 0, "somebody writes");
@@ -227,18 +231,32 @@ mod tests {
         assert_eq!(horizon.decided(), 3);
     }
 
+    /// Fault A25. Emptied and filled again further than before, between two looks.
+    #[test]
+    fn places_of_another_file_are_not_decided() {
+        let horizon = Horizon::default();
+        horizon.saw(50, Some(1));
+        horizon.sampled(set(&[]));
+        assert_eq!(horizon.decided(), 50);
+        horizon.saw(200, Some(2));
+        assert_eq!(horizon.decided(), 0);
+        horizon.saw(200, Some(2));
+        horizon.sampled(set(&[]));
+        assert_eq!(horizon.decided(), 200);
+    }
+
     /// After a restart a prepared transaction has another number, so that it is not among the new ones proves nothing.
     #[test]
     fn a_sample_of_a_restarted_server_proves_nothing_of_the_last() {
         let horizon = Horizon::default();
-        horizon.saw(10);
+        horizon.saw(10, Some(1));
         horizon.sampled(set(&["-1/7"]));
         horizon.sampled(Sample {
             started: 2,
             ..set(&["-1/9"])
         });
         assert_eq!(horizon.decided(), 0);
-        horizon.saw(10);
+        horizon.saw(10, Some(1));
         horizon.sampled(Sample {
             started: 2,
             ..set(&["-1/9"])
@@ -249,10 +267,10 @@ mod tests {
     #[test]
     fn a_place_is_decided_when_all_who_could_have_it_have_ended() {
         let horizon = Horizon::default();
-        horizon.saw(10);
+        horizon.saw(10, Some(1));
         horizon.sampled(set(&["3/1", "4/7"]));
         assert_eq!(horizon.decided(), 0);
-        horizon.saw(20);
+        horizon.saw(20, Some(1));
         horizon.sampled(set(&["4/7", "5/1"]));
         assert_eq!(horizon.decided(), 0, "one of them is still there");
         horizon.sampled(set(&["5/1"]));
@@ -264,7 +282,7 @@ mod tests {
     #[test]
     fn without_writers_everything_given_is_decided() {
         let horizon = Horizon::default();
-        horizon.saw(7);
+        horizon.saw(7, Some(1));
         horizon.sampled(set(&[]));
         assert_eq!(horizon.decided(), 7);
     }

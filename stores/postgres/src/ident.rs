@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::row;
+use postrider_core::limits;
+
+use crate::{row, size};
 
 /// Why a name cannot name tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +78,9 @@ impl Tables {
     /// `{outbox}` becomes the quoted and qualified name of the outbox, `{outbox_parked}` that of the name behind it,
     /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as text,
     /// `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of the key and
-    /// `{id x}` the id of the queued row `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module
-    /// `row`, with ` x` behind the name those of the table `x`. Anything else in braces stays.
+    /// `{id x}` the id of the queued row `x`, `{size x}`, `{cut x y}` and `{too_large x y}` what the module `size` says of rows
+    /// of `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module `row`, with
+    /// ` x` behind the name those of the table `x`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 256);
         let mut rest = template;
@@ -107,10 +110,14 @@ impl Tables {
             Some(("name", name)) => out.extend(["\"", &self.prefix, suffix(name), "\""]),
             Some(("literal", "schema")) => out.extend(["'\"", &self.schema, "\"'"]),
             Some(("literal", name)) => out.extend(["'", &self.prefix, suffix(name), "'"]),
+            Some(("size", table)) => out.push_str(&size::size(table)),
+            Some(("cut", tables)) => out.push_str(&size::cut(tables)),
+            Some(("too_large", tables)) => out.push_str(&size::too_large(tables)),
             Some(("id", table)) => out.push_str(&row::id(table)),
             Some(("line", table)) => out.push_str(&row::line(table)),
             Some(("carried", table)) => out.push_str(&row::of(table, row::CARRIED)),
             Some(("columns", table)) => out.push_str(&row::of(table, row::COLUMNS)),
+            None if name == "most" => out.push_str(&limits::EVENT.to_string()),
             None if name == "columns" => out.push_str(row::COLUMNS),
             None if name == "no_columns" => out.push_str(row::NO_COLUMNS),
             None if name == "sent_columns" => out.push_str(row::SENT_COLUMNS),

@@ -71,6 +71,7 @@ mod row;
 mod schema;
 mod session;
 mod settle;
+mod size;
 mod store;
 mod supervise;
 pub mod testing;

@@ -154,7 +154,7 @@ fn check_settle(plan: &str) {
     let lines: Vec<&str> = plan.lines().collect();
     for pair in lines
         .windows(2)
-        .filter(|pair| pair[0].contains("Index Scan using outbox_"))
+        .filter(|pair| pair[0].contains("Scan using outbox_"))
     {
         assert!(
             pair[1].contains("Index Cond"),

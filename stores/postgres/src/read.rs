@@ -66,7 +66,10 @@ pub(crate) async fn read(
     for row in &rows {
         answer.take(row, &read.ranges, &mut page)?;
     }
-    horizon.saw(answer.given);
+    if answer.unsorted {
+        page.queued.sort_by_key(|row| row.seq);
+    }
+    horizon.saw(answer.given, answer.file);
     // Only now: what was seen may be that places begin anew, and then nothing is decided.
     page.horizon = row::seq(horizon.decided());
     round.note(&question.begun, &answer, &mut page);

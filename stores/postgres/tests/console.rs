@@ -157,7 +157,7 @@ async fn a_read_says_whether_it_brought_every_due_head() {
         "cut by heads"
     );
     assert_eq!(ask(|read| read.parked.heads = 0).await, (0, false), "not asked");
-    assert_eq!(ask(|read| read.max_bytes = 4).await, (2, false), "cut by bytes");
+    assert_eq!(ask(|read| read.max_bytes = 40).await, (2, false), "cut by bytes");
     assert_eq!(
         ask(|read| read.max_bytes = 1).await,
         (1, false),

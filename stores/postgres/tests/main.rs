@@ -8,6 +8,7 @@
 //! - `faults`: servers that stop, crash and hang.
 //! - `failover`: a standby takes over that had not received everything.
 //! - `full`: a full disk below the server.
+//! - `large`: rows that are too large to be events.
 //! - `log`: what is written to the log.
 //! - `pooler`: behind PgBouncer.
 //! - `privileges`: the relay under the role that was printed for it.
@@ -24,6 +25,7 @@ mod doorbell;
 mod failover;
 mod faults;
 mod full;
+mod large;
 mod late;
 mod locks;
 mod log;

@@ -262,6 +262,60 @@ async fn the_horizon_goes_back_with_the_places() {
     assert!(page.horizon < Seq(20), "{:?}", page.horizon);
 }
 
+/// Fault A25. The same when they have come further than before by the next look: the table is in another file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_horizon_goes_back_with_the_places_however_many_there_are() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    let events: Vec<_> = (0..20).map(|n| event(&format!("e{n}"), "k")).collect();
+    db.enqueue(&events).await;
+    relay.send_all().await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+    while relay.page().await.horizon < Seq(20) {
+        assert!(tokio::time::Instant::now() < deadline, "everything is decided");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    db.sql("TRUNCATE outbox RESTART IDENTITY");
+    let events: Vec<_> = (0..100).map(|n| event(&format!("n{n}"), "k")).collect();
+    db.enqueue(&events).await;
+    assert!(
+        relay.page().await.horizon < Seq(20),
+        "nothing of these is decided"
+    );
+}
+
+/// Fault A25. Floors begin at zero, so nothing may stand at or below.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_no_relay_looks_at_is_refused() {
+    let db = Db::new().await;
+    let client = db.connect().await;
+    for place in [0, -5] {
+        let sql = format!(
+            "INSERT INTO outbox (seq, event_type, aggregate_type, aggregate_id) OVERRIDING SYSTEM VALUE
+             VALUES ({place}, 'T', 'A', '1')"
+        );
+        client.batch_execute(&sql).await.expect_err("refused");
+    }
+}
+
+/// Fault C17. The partition of today was detached: it is attached again, with what it holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_was_detached_comes_back() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("a", "k")]).await;
+    relay.send_all().await;
+    let part = db.sql("SELECT tableoid::regclass FROM outbox_sent");
+    db.sql(&format!("ALTER TABLE outbox_sent DETACH PARTITION {part}"));
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 0);
+    db.enqueue(&[event("b", "k")]).await;
+    relay.send_all().await;
+    assert_eq!(
+        db.sql("SELECT string_agg(event_id, ' ' ORDER BY event_id) FROM outbox_sent"),
+        "a b"
+    );
+}
+
 /// Fault F2. A lease that ends in years was written before the clock was set back: it is not waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ends_in_years_is_not_believed() {

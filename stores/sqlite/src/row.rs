@@ -39,7 +39,7 @@ pub(crate) struct Stored {
     pub(crate) available_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
     pub(crate) replay: Option<Arc<str>>,
-    /// The bytes of the payload, whether or not it could be read.
+    /// The bytes of all columns, whether or not they could be read.
     pub(crate) size: usize,
     pub(crate) event: Result<Event, String>,
 }
@@ -61,7 +61,7 @@ impl Stored {
         let aggregate_type = fields.text(5, "aggregate_type")?.unwrap_or_default();
         let aggregate_id = fields.text(6, "aggregate_id")?.unwrap_or_default();
         let event_key = fields.text(7, "event_key")?;
-        let (payload, size) = fields.payload()?;
+        let payload = fields.payload()?;
         let content_type = fields.text(10, "content_type")?;
         let headers = fields.headers()?;
         let priority = fields.priority()?;
@@ -71,6 +71,7 @@ impl Stored {
             .time(14, "created_at")?
             .unwrap_or(Timestamp(enqueued_at.unwrap_or(now)));
         let replay = fields.text(15, "replay_id")?.map(Arc::from);
+        let size = fields.size()?;
         let event = Event {
             id: event_id.clone(),
             event_type: event_type.clone(),
@@ -187,14 +188,24 @@ impl Fields<'_, '_> {
         })
     }
 
-    fn payload(&mut self) -> rusqlite::Result<(Payload, usize)> {
+    /// The bytes of everything that a producer wrote.
+    fn size(&self) -> rusqlite::Result<usize> {
+        let mut size = 0;
+        for index in 3..BEHIND {
+            if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = self.row.get_ref(index)? {
+                size += bytes.len();
+            }
+        }
+        Ok(size)
+    }
+
+    fn payload(&mut self) -> rusqlite::Result<Payload> {
         let payload = match (self.text(8, "payload")?, self.row.get_ref(9)?) {
             (Some(text), _) => Payload::Text(text),
             (None, ValueRef::Blob(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
             (None, _) => Payload::Tombstone,
         };
-        let size = payload.len();
-        Ok((payload, size))
+        Ok(payload)
     }
 
     fn headers(&mut self) -> rusqlite::Result<BTreeMap<String, String>> {

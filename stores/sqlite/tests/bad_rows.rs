@@ -108,3 +108,20 @@ async fn hostile_text_that_is_valid_goes_through_unchanged() {
     read.created_at = None;
     assert_eq!(read, sent);
 }
+
+/// Fault G7. A row that could not be moved in the time of a settle is refused where the producer sees it.
+#[tokio::test]
+async fn a_row_that_could_not_be_parked_is_refused() {
+    let db = Db::new().await;
+    for column in ["payload_bytes", "headers", "event_key"] {
+        let value = match column {
+            "payload_bytes" => "zeroblob(67108865)",
+            _ => "hex(zeroblob(33554433))",
+        };
+        let sql = format!(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, {column}) VALUES ('T', 'A', '1', {value})"
+        );
+        let error = db.connect().execute(&sql, []).expect_err("too large");
+        assert!(error.to_string().contains("row_is_at_most_64_mib"), "{error}");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::time::Duration;
 
-use postrider_core::{DestinationName, Lane, OrderKey, Page, ParkedRange, Range, Read, Seq, Shard};
+use postrider_core::{DestinationName, Event, Lane, OrderKey, Page, ParkedRange, Range, Read, Seq, Shard};
 
 use super::{Line, Model, Parked, Row};
 
@@ -45,7 +45,7 @@ impl Model {
         page.parked_to_end = heads.len() <= read.parked.heads as usize;
         for head in heads.into_iter().take(read.parked.heads as usize) {
             for row in std::iter::once(head).chain(self.followers(now, head, read)) {
-                if !budget.take(row.row.event.payload.len()) {
+                if !budget.take(bytes_of(&row.row.event)) {
                     page.parked_to_end = false;
                     return;
                 }
@@ -129,7 +129,7 @@ impl Model {
                 let Some(seq) = cursor.rows.peek().copied() else {
                     continue;
                 };
-                if !budget.take(self.rows[&seq].event.payload.len()) {
+                if !budget.take(bytes_of(&self.rows[&seq].event)) {
                     break 'full;
                 }
                 cursor.rows.next();
@@ -191,6 +191,14 @@ struct Cursor<I: Iterator<Item = Seq>> {
     rows: Peekable<I>,
     taken: Vec<Seq>,
     limit: usize,
+}
+
+/// The bytes of an event's columns.
+fn bytes_of(event: &Event) -> usize {
+    let names = [&event.event_type, &event.aggregate_type, &event.aggregate_id];
+    let optional = [&event.key, &event.content_type, &event.headers_text()];
+    let names = names.into_iter().chain(optional.into_iter().flatten());
+    event.payload.len() + event.id.as_str().len() + names.map(|name| name.len()).sum::<usize>()
 }
 
 /// What is left of the bound on bytes.

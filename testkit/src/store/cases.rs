@@ -41,6 +41,7 @@ cases! { $ store_suite, store, "Store"
         a_limit_pages_through_everything_once;
         what_is_read_to_hides_no_row;
         bytes_are_bounded_but_one_row_always_comes;
+        headers_and_names_are_bytes_too;
         lanes_are_read_apart;
         shards_are_read_apart [SeveralShards];
     }

@@ -143,6 +143,25 @@ pub(super) async fn bytes_are_bounded_but_one_row_always_comes(bench: Bench) {
     assert_eq!(relay.read(bounded(1 << 20)).await.queued.len(), 10);
 }
 
+/// Fault G7. What the relay keeps in memory is bounded, and headers are as large as payloads may be.
+pub(super) async fn headers_and_names_are_bytes_too(bench: Bench) {
+    let events: Vec<_> = (0..10)
+        .map(|n| {
+            let mut event = event(&format!("e{n}"), &"k".repeat(200));
+            event.headers.insert("large".to_owned(), "x".repeat(800));
+            event
+        })
+        .collect();
+    let (relay, rows) = bench.queued(&events).await;
+    let page = relay
+        .read(Read {
+            max_bytes: 3_500,
+            ..one_range(&rows[0], |_| ())
+        })
+        .await;
+    assert_eq!(page.queued.len(), 3, "three rows of a good 1000 bytes fit");
+}
+
 pub(super) async fn lanes_are_read_apart(bench: Bench) {
     let events = [
         event_in("low", "k", Lane::Low),

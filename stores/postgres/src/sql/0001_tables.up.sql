@@ -15,7 +15,7 @@ $$;
 -- ALWAYS and CACHE 1: places are handed out in one order, which the floors of the relays rest on.
 -- shard and lane are total: no row may land where no relay looks.
 CREATE TABLE {outbox} (
-    seq            bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME {outbox_seq} CACHE 1) PRIMARY KEY,
+    seq            bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME {outbox_seq} CACHE 1) PRIMARY KEY CHECK (seq > 0),
     event_id       text COLLATE "C" UNIQUE,
     event_type     text NOT NULL,
     aggregate_type text NOT NULL,
@@ -34,7 +34,13 @@ CREATE TABLE {outbox} (
         (('x' || substr(md5(coalesce(event_key, aggregate_type || E'\x1f' || aggregate_id)), 1, 4))::bit(16)::integer % {shards})::smallint
     ) STORED,
     lane           smallint NOT NULL GENERATED ALWAYS AS (sign(coalesce(priority, 0))::smallint) STORED,
-    CHECK (payload IS NULL OR payload_bytes IS NULL)
+    CHECK (payload IS NULL OR payload_bytes IS NULL),
+    -- Larger rows are the producer's to hear of: they could not be moved in the time that a settle has.
+    CONSTRAINT row_is_at_most_64_mib CHECK (
+        coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint + coalesce(octet_length(headers), 0)
+        + coalesce(octet_length(event_id), 0) + coalesce(octet_length(event_key), 0) + octet_length(event_type)
+        + octet_length(aggregate_type) + octet_length(aggregate_id) + coalesce(octet_length(content_type), 0)
+        + coalesce(octet_length(replay_id), 0) <= 67108864)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_analyze_scale_factor = 0.1

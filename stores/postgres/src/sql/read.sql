@@ -1,4 +1,4 @@
--- Kinds of rows: 0 the head of the answer, 1 queued, 2 parked, 3 how far the search for heads went in a shard,
+-- Kinds of rows: 0 the head of the answer, 1 and 5 queued, 2 parked, 3 how far the search for heads went in a shard,
 -- 4 the first row that was left out of a range. All from one snapshot. Every kind has the columns of all, null where it has
 -- nothing to say; decode.rs lists them in the order of kind 0, which names them.
 WITH RECURSIVE
@@ -44,12 +44,12 @@ due AS MATERIALIZED (SELECT * FROM heads h WHERE h.next_attempt_at <= now() ORDE
 wanted AS MATERIALIZED (
     SELECT w.*, row_number() OVER o AS n, sum(w.size) OVER o AS total
     FROM (
-        SELECT h.seq AS head, h.destination, p.seq, coalesce(octet_length(p.payload), octet_length(p.payload_bytes), 0) AS size
+        SELECT h.seq AS head, h.destination, p.seq, {size p} AS size
         FROM due h JOIN {outbox_parked} p ON p.seq = h.seq AND p.destination = h.destination
         UNION ALL
         SELECT h.seq, h.destination, f.seq, f.size
         FROM due h CROSS JOIN LATERAL (
-            SELECT p.seq, coalesce(octet_length(p.payload), octet_length(p.payload_bytes), 0) AS size,
+            SELECT p.seq, {size p} AS size,
                    bool_and(p.next_attempt_at <= now()) OVER (ORDER BY p.shard, p.destination, p.line, p.lane, p.seq) AS goes
             FROM {outbox_parked} p
             WHERE NOT p.dead AND (p.shard, p.destination, p.line, p.lane, p.seq) > (h.shard, h.destination, h.line, h.lane, h.seq)
@@ -72,7 +72,7 @@ found AS MATERIALIZED (
     SELECT s.range, q.*
     FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) WITH ORDINALITY s(slot, floor, lim, range)
     CROSS JOIN LATERAL (
-        SELECT {columns}, coalesce(octet_length(o.payload), octet_length(o.payload_bytes), 0) AS size
+        SELECT {columns o}, {size o} AS size
         FROM {outbox} o
         -- A list of one, because behind a plain equality the order could be had from the primary key as well, by reading
         -- the rows of all shards.
@@ -103,7 +103,8 @@ SELECT 0 AS kind, {no_columns}, NULL::text[] AS blocked, NULL::text[] AS sent_be
        (SELECT min(h.next_attempt_at) FROM heads h WHERE h.next_attempt_at > now()) AS next_due_at,
        (SELECT count(*) FROM visited) AS visited,
        (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $12::bigint
-           AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due
+           AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due,
+       pg_relation_filenode('{outbox}'::regclass)::bigint AS file
 UNION ALL
 -- Kind 4: range and seq.
 SELECT 4, min(f.seq), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -117,8 +118,8 @@ FROM visited v
 WHERE v.n IN (SELECT max(w.n) FROM visited w GROUP BY w.shard) AND (SELECT count(*) FROM visited) >= $11::bigint
 UNION ALL
 -- Kind 2.
-SELECT 2, {columns p}, NULL, {sent_before p}, p.destination, p.order_key, p.version, p.attempts, p.failures, p.maybe_sent,
-       p.redriven, p.first_failed_at, p.last_failed_at, NULL, NULL, {no_head}
+SELECT 2, {cut p t}, NULL, {sent_before p}, p.destination, p.order_key, p.version, p.attempts, p.failures, p.maybe_sent,
+       p.redriven, p.first_failed_at, p.last_failed_at, NULL, {too_large p t}, {no_head}
 FROM (SELECT * FROM taken ORDER BY n) t JOIN {outbox_parked} p ON p.seq = t.seq AND p.destination = t.destination
 UNION ALL
 -- Kind 1.
@@ -140,4 +141,10 @@ SELECT 1, {columns o},
                WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead))
        ) END,
        {sent_before o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, NULL, {no_head}
-FROM found o WHERE (SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c)
+FROM found o
+WHERE o.size <= {most} AND ((SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c))
+UNION ALL
+-- Kind 5: queued and too large to be an event, which is all that matters.
+SELECT 5, {cut o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, {too_large o}, {no_head}
+FROM found o
+WHERE o.size > {most} AND ((SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c))

@@ -67,9 +67,10 @@ parked AS (
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     -- What is there is this very event, or it would not have come this far. Where another comes in between, the settle fails
-    -- and is repeated.
-    WHERE NOT EXISTS (
-        SELECT 1 FROM {outbox_parked} b WHERE b.seq = ANY (ARRAY[r.seq]) AND b.destination = k.destination)
+    -- and is repeated. Inside of CASE it is looked up for each row, and no join.
+    WHERE CASE WHEN EXISTS (
+        SELECT 1 FROM {outbox_parked} b WHERE b.seq = ANY (ARRAY[r.seq]) AND b.destination = k.destination
+    ) THEN false ELSE true END
 ),
 {history}
 counted AS (

@@ -43,7 +43,13 @@ CREATE TABLE {outbox} (
         CASE WHEN replay_id IS NULL THEN '' ELSE char(31) || 'replay' || char(31) || replay_id || char(31) END
         || coalesce(event_key, aggregate_type || char(31) || aggregate_id)
     ) VIRTUAL,
-    CHECK (payload IS NULL OR payload_bytes IS NULL)
+    CHECK (payload IS NULL OR payload_bytes IS NULL),
+    -- Larger rows are the producer's to hear of: they could not be moved in the time that a settle has.
+    CONSTRAINT row_is_at_most_64_mib CHECK (
+        length(CAST(coalesce(payload, payload_bytes, '') AS BLOB)) + length(CAST(coalesce(headers, '') AS BLOB))
+        + length(CAST(coalesce(event_id, '') AS BLOB)) + length(CAST(coalesce(event_key, '') AS BLOB))
+        + length(CAST(event_type AS BLOB)) + length(CAST(aggregate_type AS BLOB)) + length(CAST(aggregate_id AS BLOB))
+        + length(CAST(coalesce(content_type, '') AS BLOB)) + length(CAST(coalesce(replay_id, '') AS BLOB)) <= 67108864)
 ) STRICT;
 
 -- Reads are ranges of this index; the place is part of every index.
