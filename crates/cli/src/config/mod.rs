@@ -97,10 +97,10 @@ impl Document {
         for (name, table) in self.outbox {
             check_name(&name)?;
             secret_files.extend(table.secret_files());
-            let outbox = table.resolve(&name, &cleanup)?;
+            let mut outbox = table.resolve(&name, &cleanup)?;
             apart(&name, &outbox, &outboxes)?;
-            if let Place::Postgres(postgres) = &outbox.place {
-                postgres.fits(relay.settings.lease, &outbox.span)?;
+            if let Place::Postgres(postgres) = &mut outbox.place {
+                postgres.fit(relay.settings.lease)?;
             }
             outboxes.insert(name.into_inner(), outbox);
         }

@@ -52,9 +52,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Three statements must fit into a lease, or a relay that waits for one loses its shards meanwhile.
-    pub fn fits(&self, lease: Duration, url: &Range<usize>) -> Result<(), Problem> {
-        let timeout = self.statement_timeout.unwrap_or(DEFAULT_STATEMENT_TIMEOUT);
+    /// Three statements must fit into a lease, or a relay that waits for one loses its shards meanwhile. With a short lease
+    /// the default is shorter too.
+    pub fn fit(&mut self, lease: Duration) -> Result<(), Problem> {
+        let default = DEFAULT_STATEMENT_TIMEOUT.min(lease / 4);
+        let timeout = *self.statement_timeout.get_or_insert(default);
         if timeout.saturating_mul(3) < lease {
             return Ok(());
         }
@@ -64,8 +66,11 @@ impl Postgres {
             show(lease)
         );
         let help = "lower postgres.statement_timeout of this outbox, or raise relay.lease".to_owned();
-        let span = self.timeout_span.as_ref().unwrap_or(url);
-        Err(Problem::new(text).at(span.clone()).help(help))
+        let problem = Problem::new(text).help(help);
+        Err(match &self.timeout_span {
+            Some(span) => problem.at(span.clone()),
+            None => problem,
+        })
     }
 }
 

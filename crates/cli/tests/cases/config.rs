@@ -104,8 +104,11 @@ fn what_would_fail_later_is_refused_with_its_line() {
             "not below a third of relay.lease, 10s",
         ),
         (
-            postgres(local, "[relay]\nlease = \"1s\""),
-            "not below a third of relay.lease, 1s",
+            postgres(
+                local,
+                "postgres.statement_timeout = \"1s\"\n[relay]\nlease = \"2s\"",
+            ),
+            "not below a third of relay.lease, 2s",
         ),
         (
             postgres(local, "busy_timeout = \"1s\""),
