@@ -219,7 +219,7 @@ mod tests {
         limit_pages(&store, "1").await;
         let error = store.settle(Arc::clone(&settle)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Full);
-        assert!(error.to_string().contains("disk space"), "{error}");
+        assert!(error.kind().advice().contains("disk space"), "{error}");
         assert_eq!(store.status().await.unwrap().queued, 1, "nothing is lost");
         limit_pages(&store, "1000000").await;
         assert_eq!(store.settle(settle).await.unwrap(), [Settled::Done]);
