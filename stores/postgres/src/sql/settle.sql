@@ -49,7 +49,7 @@ u AS (
         CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (
-    INSERT INTO {outbox_parked} (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
+    INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
         next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at)
     SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version, {carried r}, k.destination, k.dead,
         now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent, k.kind, k.text,
@@ -66,11 +66,10 @@ parked AS (
         FROM u WHERE u.parks IS NOT NULL
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
-    -- What is there is this very event, or it would not have come this far. Where another comes in between, the settle fails
-    -- and is repeated. Inside of CASE it is looked up for each row, and no join.
-    WHERE CASE WHEN EXISTS (
-        SELECT 1 FROM {outbox_parked} b WHERE b.seq = ANY (ARRAY[r.seq]) AND b.destination = k.destination
-    ) THEN false ELSE true END
+    -- What is there is this very event, and stays as it is. Where another comes in between, the null fails the settle, which is
+    -- repeated. Looking it up instead would be quadratic under a plan that was made for an empty table.
+    ON CONFLICT (seq, destination) DO UPDATE SET event_id = CASE
+        WHEN (t.event_id, t.enqueued_at) IS NOT DISTINCT FROM (excluded.event_id, excluded.enqueued_at) THEN t.event_id END
 ),
 {history}
 counted AS (
