@@ -138,7 +138,7 @@ fn ids(trial: &mut Trial<'_>, directory: &Path) -> Result<()> {
         directory,
         &["run", "--until-empty"],
         0,
-        &["0 published, 1 duplicates"],
+        &["0 published, 1 duplicate"],
     )?;
     trial.expect("id-reused", directory, &other, 0, &[])?;
     trial.expect(
