@@ -1,7 +1,7 @@
 //! [late-commits] Writers take turns on a row lock per key and some hold their transaction open, so that rows become
 //! visible long after later ones; an unrelated transaction is open all the time.
 //!
-//! 64 customers at 2,000 orders a second: a customer's turn comes every 32 ms, and a transaction that is held stays open
+//! 64 customers at 1,000 orders a second: a customer's turn comes every 64 ms, and a transaction that is held stays open
 //! for 20 ms, so whoever comes next often waits for it and inserts the moment it commits. Most shards have two customers or
 //! more, so that a late row has later neighbours. The rate is one that service, database, relay, broker and consumer keep up
 //! with on two cores: what is measured is the relay, not a queue in front of it.
@@ -16,7 +16,7 @@ use crate::failure::Result;
 
 const WRITERS: u64 = 64;
 const CUSTOMERS: u64 = 64;
-const RATE: u64 = 2_000;
+const RATE: u64 = 1_000;
 /// Has no divisor in common with the customers, so that each of them is held at times.
 const HOLD_EVERY: u64 = 7;
 const P99_LIMIT_MS: f64 = 250.0;

@@ -261,14 +261,16 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(outcome.is_ok())
 }
 
-/// Their verdict is the ratio of two rates, which means something at full size and on a machine that does nothing else:
-/// they are not played by `cargo xtask test`.
+/// Their verdict is a rate or a time, which means something at full size and on a machine that does nothing else: they are
+/// not played by `cargo xtask test`.
 const MEASURED: &[&str] = &[
     "drain-null",
     "held-transaction",
     "backlog-growth",
     "history-growth",
     "producers-beside-relay",
+    "late-commits",
+    "idle-and-latency",
     "drain-rabbitmq",
 ];
 
