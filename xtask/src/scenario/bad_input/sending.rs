@@ -151,7 +151,7 @@ fn ids(trial: &mut Trial<'_>, directory: &Path) -> Result<()> {
     let listed = [
         "id_reused",
         "published before with another payload",
-        "correct the producer",
+        "insert this one anew",
     ];
     trial.expect("id-reused", directory, &["dead", "list"], 0, &listed)?;
     // A person decides that it is right after all: it is published, not lost.
