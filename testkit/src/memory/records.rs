@@ -20,7 +20,7 @@ pub(super) fn records(model: &Model, now: Duration) -> BTreeMap<Seq, EventRecord
         enter(&mut records, &record.row, sent_route(record));
     }
     for record in records.values_mut() {
-        record.routes.sort_by_key(|route| badness(route.status));
+        record.routes.sort_by_key(|route| route.status.severity());
     }
     records
 }
@@ -93,17 +93,4 @@ pub(super) fn sent_event(record: &Record) -> Sent {
 
 pub(super) fn time(at: Duration) -> Timestamp {
     Timestamp(i64::try_from(at.as_micros()).unwrap_or(i64::MAX))
-}
-
-fn badness(status: Status) -> u8 {
-    match status {
-        Status::DeadLetter => 0,
-        Status::Retrying => 1,
-        Status::Held => 2,
-        Status::Waiting => 3,
-        Status::Scheduled => 4,
-        Status::Pending => 5,
-        Status::Discarded => 6,
-        Status::Published => 7,
-    }
 }
