@@ -10,12 +10,18 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Problem, Source};
+use super::load::Origin;
+use super::nearest::suggestion;
 
 /// What the names of overriding variables begin with. One underscore is for the program's own (`POSTRIDER_CONFIG`).
 const PREFIX: &str = "POSTRIDER__";
 
+/// The tables whose keys are names that people choose.
+const NAMED: [&str; 2] = ["outbox", "broker"];
+
 /// Lays the variables over the tree.
 pub fn overlay<'i>(
+    origin: &Origin,
     source: &mut Source,
     tree: &mut Spanned<DeTable<'i>>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -27,6 +33,7 @@ pub fn overlay<'i>(
         .collect();
     // The environment has no order of its own; an error must not depend on it.
     ours.sort();
+    let names = NAMED.map(|table| (table, names(tree.get_ref(), table, origin)));
     for (name, value) in ours {
         let at = source.variable(&name);
         let refuse = |message: &str| Problem::new(message).at(at.clone());
@@ -41,9 +48,38 @@ pub fn overlay<'i>(
                 "for example POSTRIDER__OUTBOX__ORDERS__URL or POSTRIDER__RELAY__BATCH_SIZE".to_owned(),
             ));
         }
+        for (table, names) in &names {
+            check_name(table, names, &path, origin).map_err(|problem| problem.at(at.clone()))?;
+        }
         set(tree.get_mut(), &path, value, &at).map_err(|message| refuse(&message))?;
     }
     Ok(())
+}
+
+/// The names that a file gives in a table. The embedded default is nobody's choice, so it binds nobody.
+fn names(tree: &DeTable<'_>, table: &str, origin: &Origin) -> Vec<String> {
+    match (origin, tree.get(table).map(Spanned::get_ref)) {
+        (Origin::File(_), Some(DeValue::Table(inner))) => {
+            inner.keys().map(|key| key.get_ref().to_string()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses a name that the file does not have, where it has others: a slip would make a second outbox beside the one that
+/// was meant, and the service's events would stay in the first.
+fn check_name(table: &str, names: &[String], path: &[&str], origin: &Origin) -> Result<(), Problem> {
+    let [first, name, _, ..] = path else { return Ok(()) };
+    if !same(table, first) || names.is_empty() || names.iter().any(|known| same(known, name)) {
+        return Ok(());
+    }
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let name = name.to_lowercase();
+    Err(Problem::new(format!(
+        "{} has no [{table}.{name}] for the variable to change",
+        origin.show()
+    ))
+    .help(suggestion(&name, &known)))
 }
 
 type Place = std::ops::Range<usize>;
@@ -77,10 +113,12 @@ fn set<'i>(table: &mut DeTable<'i>, path: &[&str], value: String, at: &Place) ->
 
 /// The key of the file that a part of a variable's name means. Variables have no lower case and no hyphens.
 fn known(table: &DeTable<'_>, part: &str) -> String {
-    let wanted = part.to_lowercase();
-    let same = |key: &str| key.to_lowercase().replace('-', "_") == wanted;
-    match table.keys().find(|key| same(key.get_ref())) {
+    match table.keys().find(|key| same(key.get_ref(), part)) {
         Some(key) => key.get_ref().to_string(),
-        None => wanted,
+        None => part.to_lowercase(),
     }
+}
+
+fn same(key: &str, part: &str) -> bool {
+    key.to_lowercase().replace('-', "_") == part.to_lowercase()
 }

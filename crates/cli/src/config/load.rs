@@ -79,7 +79,8 @@ pub fn parse(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Config, Box<ConfigError>> {
     let mut source = Source::new(origin.show(), text);
-    let document = document(&mut source, text, variables).map_err(|problem| source.error(problem))?;
+    let document =
+        document(&origin, &mut source, text, variables).map_err(|problem| source.error(problem))?;
     let mut config = document
         .resolve(origin)
         .map_err(|problem| source.error(problem))?;
@@ -94,12 +95,13 @@ pub fn parse(
 }
 
 fn document(
+    origin: &Origin,
     source: &mut Source,
     text: &str,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Document, Problem> {
     let mut tree = DeTable::parse(text)?;
-    env::overlay(source, &mut tree, variables)?;
+    env::overlay(origin, source, &mut tree, variables)?;
     Ok(Document::deserialize(Deserializer::from(tree))?)
 }
 
