@@ -36,6 +36,8 @@ pub struct RabbitOptions {
     pub password: Option<Secret>,
     /// A file that holds the password, read at every connect: a new password needs no restart.
     pub password_file: Option<PathBuf>,
+    /// A file that holds the url, read at every connect, in place of [`RabbitOptions::url`].
+    pub url_file: Option<PathBuf>,
     /// What the connection is called in RabbitMQ's own lists.
     pub name: String,
     /// Publish calls at a time, each on a channel of its own.
@@ -65,6 +67,7 @@ impl RabbitOptions {
             user: None,
             password: None,
             password_file: None,
+            url_file: None,
             name: "postrider".to_owned(),
             channels: CHANNELS,
             max_message_bytes: MAX_MESSAGE_BYTES,
@@ -92,6 +95,12 @@ impl RabbitOptions {
     /// Sets [`RabbitOptions::password_file`]; it wins over any other password.
     pub fn password_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.password_file = Some(file.into());
+        self
+    }
+
+    /// Sets [`RabbitOptions::url_file`].
+    pub fn url_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.url_file = Some(file.into());
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use async_compat::CompatExt;
 use lapin::tcp::{AsyncTcpStream, RustlsConnector, RustlsConnectorConfig};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Connection, ConnectionProperties};
-use postrider_core::{ErrorKind, Failure};
+use postrider_core::{ErrorKind, Failure, Secret, causes};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
@@ -22,25 +22,16 @@ use crate::{RabbitOptions, url};
 /// Makes connections, each from scratch: the name is resolved anew every time, because a failover moves it.
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    uri: AMQPUri,
-    password_file: Option<PathBuf>,
-    tls: Option<RustlsConnector>,
-    limit: Duration,
+    place: Place,
+    options: RabbitOptions,
     name: String,
 }
 
 impl Dialer {
     pub(crate) fn new(options: &RabbitOptions, role: &str) -> Result<Dialer, RabbitError> {
-        let uri = url::parse(options)?;
-        let tls = match uri.scheme {
-            AMQPScheme::AMQP => None,
-            AMQPScheme::AMQPS => Some(connector(options)?),
-        };
         Ok(Dialer {
-            uri,
-            password_file: options.password_file.clone(),
-            tls,
-            limit: options.connect_timeout,
+            place: Place::new(options)?,
+            options: options.clone(),
             name: format!("{} {role}", options.name),
         })
     }
@@ -51,9 +42,12 @@ impl Dialer {
     }
 
     pub(crate) async fn dial(&self) -> Result<Live, Failure> {
-        let uri = self.uri_now().await?;
+        let place = self
+            .place_now()
+            .await
+            .map_err(|failure| self.place.named(failure))?;
         let socket = Socket::default();
-        let (kept, tls, limit) = (socket.clone(), self.tls.clone(), self.limit);
+        let (kept, tls, limit) = (socket.clone(), place.tls.clone(), self.options.connect_timeout);
         // It runs on the client's own thread, which would outlive a connect that nobody waits for any more.
         let connect = async move |uri: AMQPUri, _| {
             let open = open(&uri, tls.as_ref(), &kept);
@@ -64,8 +58,8 @@ impl Dialer {
         };
         let runtime = lapin::runtime::default_runtime().map_err(|error| error::connecting(&error))?;
         let properties = ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let connecting = Connection::connector(uri, runtime, connect, properties);
-        match tokio::time::timeout(self.limit, connecting).await {
+        let connecting = Connection::connector(place.uri.clone(), runtime, connect, properties);
+        match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(connection)) => Ok(Live {
                 connection,
                 socket,
@@ -73,33 +67,66 @@ impl Dialer {
             }),
             Ok(Err(error)) => {
                 socket.cut();
-                Err(self.placed(error::connecting(&error)))
+                Err(place.named(error::connecting(&error)))
             }
             Err(_) => {
                 socket.cut();
-                let text = format!("no answer to a login within {:?}", self.limit);
-                Err(self.placed(Failure::new(ErrorKind::Unreachable, text)))
+                let text = format!("no answer to a login within {limit:?}");
+                Err(place.named(Failure::new(ErrorKind::Unreachable, text)))
             }
         }
     }
 
-    /// The url with the password as it is now.
-    async fn uri_now(&self) -> Result<AMQPUri, Failure> {
-        let mut uri = self.uri.clone();
-        if let Some(file) = &self.password_file {
-            let text = tokio::fs::read_to_string(file).await.map_err(|error| {
-                let text = format!("the password cannot be read from {}: {error}", file.display());
-                self.placed(Failure::new(ErrorKind::Credentials, text))
-            })?;
-            // One line break at its end belongs to the editor, not to the password.
-            let text = text.strip_suffix('\n').unwrap_or(&text);
-            uri.authority.userinfo.password = text.strip_suffix('\r').unwrap_or(text).to_owned();
+    /// The place with url and password as their files have them now: whoever rotates a password rewrites the file and need
+    /// not restart the relay.
+    async fn place_now(&self) -> Result<Place, Failure> {
+        let mut place = match &self.options.url_file {
+            None => self.place.clone(),
+            Some(file) => {
+                let mut options = self.options.clone();
+                options.url = held_by("url", file).await?;
+                Place::new(&options).map_err(|error| {
+                    let text = format!("the url in {} cannot be used: {}", file.display(), causes(&error));
+                    Failure::new(ErrorKind::Credentials, text)
+                })?
+            }
+        };
+        if let Some(file) = &self.options.password_file {
+            let password = held_by("password", file).await?;
+            place.uri.authority.userinfo.password = password.expose().to_owned();
         }
-        Ok(uri)
+        Ok(place)
+    }
+}
+
+/// The secret in a file. A file that is just being replaced is read again at the next attempt to connect.
+async fn held_by(what: &str, file: &Path) -> Result<Secret, Failure> {
+    let text = tokio::fs::read_to_string(file).await.map_err(|error| {
+        let text = format!("the {what} cannot be read from {}: {error}", file.display());
+        Failure::new(ErrorKind::Credentials, text)
+    })?;
+    Ok(Secret::of_file(&text))
+}
+
+/// Where a broker is, and how the way there is protected.
+#[derive(Clone)]
+struct Place {
+    uri: AMQPUri,
+    tls: Option<RustlsConnector>,
+}
+
+impl Place {
+    fn new(options: &RabbitOptions) -> Result<Place, RabbitError> {
+        let uri = url::parse(options)?;
+        let tls = match uri.scheme {
+            AMQPScheme::AMQP => None,
+            AMQPScheme::AMQPS => Some(connector(options)?),
+        };
+        Ok(Place { uri, tls })
     }
 
     /// Names the broker in the failure, without its user or password.
-    fn placed(&self, failure: Failure) -> Failure {
+    fn named(&self, failure: Failure) -> Failure {
         let authority = &self.uri.authority;
         let text = format!("{}:{}: {}", authority.host, authority.port, failure.text);
         Failure::new(failure.kind, text)

@@ -40,24 +40,50 @@ pub async fn commit(name: &str, outbox: &Outbox, place: &Postgres, events: &[Eve
 }
 
 fn store(name: &str, outbox: &Outbox, place: &Postgres) -> Result<PgStore, Failure> {
-    let defaults = PgOptions::default();
-    let options = PgOptions {
-        schema: place.schema.clone().unwrap_or(defaults.schema),
-        prefix: outbox.prefix.clone(),
-        history: outbox.history,
-        dedup: outbox.dedup,
-        shards: place.shards.unwrap_or(defaults.shards),
-        strict_keys: place.strict_keys.unwrap_or(defaults.strict_keys),
-        user: outbox.user.clone(),
-        password: outbox.password.clone(),
-        tls: place.ca_file.clone().map_or(defaults.tls, PgTls::Authority),
-        listen_url: place.listen_url.clone(),
-        poll_only: place.poll_only.unwrap_or(defaults.poll_only),
-        connect_timeout: place.connect_timeout.unwrap_or(defaults.connect_timeout),
-        statement_timeout: place.statement_timeout.unwrap_or(defaults.statement_timeout),
-    };
-    PgStore::lazy(place.url.expose(), options).map_err(|error| {
+    PgStore::lazy(place.url.expose(), options(outbox, place)).map_err(|error| {
         let problem = Problem::new(format!("the outbox {name:?}: {}", causes(&error)));
         refuse(outbox.place_of_url.as_deref(), problem)
     })
+}
+
+fn options(outbox: &Outbox, place: &Postgres) -> PgOptions {
+    let mut options = PgOptions::default()
+        .prefix(&outbox.prefix)
+        .history(outbox.history)
+        .dedup(outbox.dedup)
+        .login(outbox.user.clone(), outbox.password.clone());
+    if let Some(file) = &outbox.url_file {
+        options = options.url_file(file);
+    }
+    if let Some(file) = &outbox.password_file {
+        options = options.password_file(file);
+    }
+    if let Some(schema) = &place.schema {
+        options = options.schema(schema);
+    }
+    if let Some(shards) = place.shards {
+        options = options.shards(shards);
+    }
+    if let Some(strict) = place.strict_keys {
+        options = options.strict_keys(strict);
+    }
+    if let Some(url) = &place.listen_url {
+        options = options.listen_url(url.clone());
+    }
+    if let Some(file) = &place.listen_url_file {
+        options = options.listen_url_file(file);
+    }
+    if let Some(poll_only) = place.poll_only {
+        options = options.poll_only(poll_only);
+    }
+    if let Some(file) = &place.ca_file {
+        options = options.tls(PgTls::Authority(file.clone()));
+    }
+    if let Some(limit) = place.connect_timeout {
+        options = options.connect_timeout(limit);
+    }
+    if let Some(limit) = place.statement_timeout {
+        options = options.statement_timeout(limit);
+    }
+    options
 }

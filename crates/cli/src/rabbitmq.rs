@@ -28,6 +28,9 @@ fn options(name: &str, broker: &Broker, rabbit: &Rabbit) -> RabbitOptions {
     let mut options = RabbitOptions::new(rabbit.url.clone())
         .name(format!("postrider {name}"))
         .login(broker.user.clone(), broker.password.clone());
+    if let Some(file) = &broker.url_file {
+        options = options.url_file(file);
+    }
     if let Some(file) = &broker.password_file {
         options = options.password_file(file);
     }

@@ -22,14 +22,12 @@ pub fn open(name: &str, outbox: &Outbox, path: &Path, missing: Missing) -> Resul
         let advice = "check its url; `postrider migrate up` makes the file and its tables";
         return Err(Failure::backend(what).advice(advice));
     }
-    let options = SqliteOptions {
-        prefix: outbox.prefix.clone(),
-        history: outbox.history,
-        dedup: outbox.dedup,
-        busy_timeout: outbox.busy_timeout,
-        create: missing == Missing::Create,
-        ..SqliteOptions::default()
-    };
+    let options = SqliteOptions::default()
+        .prefix(&outbox.prefix)
+        .history(outbox.history)
+        .dedup(outbox.dedup)
+        .busy_timeout(outbox.busy_timeout)
+        .create(missing == Missing::Create);
     let store = SqliteStore::open(path, options).map_err(|error| Failure::store(name, &error))?;
     Ok(Opened {
         name: name.to_owned(),

@@ -19,6 +19,12 @@ impl Secret {
         Self(SecretString::from(secret.into()))
     }
 
+    /// Takes what a secret file holds. One line break at its end belongs to the editor, not to the secret.
+    pub fn of_file(text: &str) -> Self {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        Self::new(text.strip_suffix('\r').unwrap_or(text))
+    }
+
     /// The secret itself: for handing to a driver, never for printing.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
@@ -65,6 +71,18 @@ impl Serialize for Secret {
 #[cfg(test)]
 mod tests {
     use super::Secret;
+
+    #[test]
+    fn one_line_break_is_the_editors() {
+        for (text, secret) in [
+            ("s3", "s3"),
+            ("s3\n", "s3"),
+            ("s3\r\n", "s3"),
+            (" s3 \n\n", " s3 \n"),
+        ] {
+            assert_eq!(Secret::of_file(text).expose(), secret);
+        }
+    }
 
     #[test]
     fn no_way_of_printing_shows_it() {

@@ -7,6 +7,7 @@ use postrider_core::Secret;
 
 /// The settings of a [`PgStore`](crate::PgStore).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PgOptions {
     /// The schema that the tables are in. By default `public`.
     pub schema: String,
@@ -23,15 +24,21 @@ pub struct PgOptions {
     /// Whether the database makes writers of one key take turns; fixed when the tables are made. By default no: services
     /// that lock the row they change do so already.
     pub strict_keys: bool,
-    /// The user, where the url has none.
+    /// In place of the user of the url.
     pub user: Option<String>,
-    /// The password, where the url has none.
+    /// In place of the password of the url.
     pub password: Option<Secret>,
+    /// A file that holds the password, read at every connect: a new password needs no restart.
+    pub password_file: Option<PathBuf>,
+    /// A file that holds the url, read at every connect, in place of the one that the store was opened with.
+    pub url_file: Option<PathBuf>,
     /// How the connection is protected.
     pub tls: PgTls,
     /// Where to listen for the doorbell and keep session locks, when `url` leads through a pooler that gives every
     /// transaction to another session. Nothing is then prepared or set on the sessions behind `url`.
     pub listen_url: Option<Secret>,
+    /// A file that holds `listen_url`, read at every connect of that way.
+    pub listen_url_file: Option<PathBuf>,
     /// Only polls: no session locks, no LISTEN, and nothing prepared or set on a session. For a pooler without a direct way
     /// beside it. By default no.
     pub poll_only: bool,
@@ -70,8 +77,11 @@ impl Default for PgOptions {
             strict_keys: false,
             user: None,
             password: None,
+            password_file: None,
+            url_file: None,
             tls: PgTls::default(),
             listen_url: None,
+            listen_url_file: None,
             poll_only: false,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(3),
@@ -80,6 +90,97 @@ impl Default for PgOptions {
 }
 
 impl PgOptions {
+    /// Sets [`PgOptions::schema`].
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Sets [`PgOptions::prefix`].
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets [`PgOptions::history`].
+    pub fn history(mut self, history: Option<Duration>) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Sets [`PgOptions::dedup`].
+    pub fn dedup(mut self, dedup: Option<Duration>) -> Self {
+        self.dedup = dedup;
+        self
+    }
+
+    /// Sets [`PgOptions::shards`].
+    pub fn shards(mut self, shards: u16) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// Sets [`PgOptions::strict_keys`].
+    pub fn strict_keys(mut self, strict: bool) -> Self {
+        self.strict_keys = strict;
+        self
+    }
+
+    /// Sets [`PgOptions::user`] and [`PgOptions::password`].
+    pub fn login(mut self, user: Option<String>, password: Option<Secret>) -> Self {
+        self.user = user;
+        self.password = password;
+        self
+    }
+
+    /// Sets [`PgOptions::password_file`]; it wins over any other password.
+    pub fn password_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.password_file = Some(file.into());
+        self
+    }
+
+    /// Sets [`PgOptions::url_file`].
+    pub fn url_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.url_file = Some(file.into());
+        self
+    }
+
+    /// Sets [`PgOptions::tls`].
+    pub fn tls(mut self, tls: PgTls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Sets [`PgOptions::listen_url`].
+    pub fn listen_url(mut self, url: impl Into<Secret>) -> Self {
+        self.listen_url = Some(url.into());
+        self
+    }
+
+    /// Sets [`PgOptions::listen_url_file`].
+    pub fn listen_url_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.listen_url_file = Some(file.into());
+        self
+    }
+
+    /// Sets [`PgOptions::poll_only`].
+    pub fn poll_only(mut self, poll_only: bool) -> Self {
+        self.poll_only = poll_only;
+        self
+    }
+
+    /// Sets [`PgOptions::connect_timeout`].
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets [`PgOptions::statement_timeout`].
+    pub fn statement_timeout(mut self, limit: Duration) -> Self {
+        self.statement_timeout = limit;
+        self
+    }
+
     /// The duplicate window that can be kept: without a history there is nothing to look in.
     pub(crate) fn dedup_window(&self) -> Option<Duration> {
         self.history.and(self.dedup)

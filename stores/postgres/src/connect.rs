@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
+use crate::config::PgOptions;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::session::Session;
@@ -28,19 +29,18 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
+    pub(crate) options: PgOptions,
     pub(crate) role: Role,
     /// A pooler stands between, which gives every transaction to another session.
     pub(crate) pooled: bool,
-    /// How long one statement may take.
-    pub(crate) limit: Duration,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl Target {
     /// Opens a session.
     pub(crate) async fn open(&self) -> Result<Session> {
-        let address = &self.address;
         let attempt = async {
+            let address = self.address.now(&self.options).await?;
             let mut session = match &address.tls {
                 Some(tls) => {
                     let (client, connection) = address.config.connect(tls.clone()).await?;
@@ -54,7 +54,7 @@ impl Target {
             session.tls.clone_from(&address.tls);
             check(&session).await?;
             self.identity.look(&session).await;
-            let settings = settings(self.role, self.limit);
+            let settings = settings(self.role, self.options.statement_timeout);
             match self.pooled {
                 true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),
                 false => session.client.batch_execute(&settings).await?,
@@ -63,18 +63,14 @@ impl Target {
         };
         // The driver's own limit is for the handshake of TCP only; a server that accepts and then says nothing, or says no more
         // after the handshake, needs this one.
-        let wait = address
-            .config
-            .get_connect_timeout()
-            .copied()
-            .unwrap_or(self.limit)
-            * 2;
-        timeout(wait, attempt).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                StoreErrorKind::Unreachable,
-                "connecting to the database: it accepts connections and does not answer",
-            ))
-        })
+        timeout(self.options.connect_timeout * 2, attempt)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Error::new(
+                    StoreErrorKind::Unreachable,
+                    "connecting to the database: it accepts connections and does not answer",
+                ))
+            })
     }
 }
 

@@ -40,9 +40,9 @@ impl Link {
         Self {
             target: Target {
                 address,
+                options: options.clone(),
                 role,
                 pooled: false,
-                limit: options.statement_timeout,
                 identity,
             },
             state: tokio::sync::Mutex::default(),
@@ -121,7 +121,7 @@ impl Link {
 
     /// The limit of an ordinary call: the server's own, and a little for the way.
     pub(crate) fn limit(&self) -> Duration {
-        self.target.limit + Duration::from_secs(1)
+        self.target.options.statement_timeout + Duration::from_secs(1)
     }
 
     async fn drop_session(&self, id: u64) {

@@ -1,9 +1,9 @@
 //! Where a database is and how the way there is protected.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use postrider_core::{StoreError, StoreErrorKind};
+use postrider_core::{Secret, StoreError, StoreErrorKind};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -23,6 +23,8 @@ pub(crate) const CORRECT: &str = "correct the settings of the outbox";
 pub(crate) struct Address {
     pub(crate) config: Config,
     pub(crate) tls: Option<MakeRustlsConnect>,
+    /// Where the url is read again.
+    url_file: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Address {
@@ -37,15 +39,9 @@ impl Address {
     pub(crate) fn parse(url: &str, options: &PgOptions) -> Result<Self, StoreError> {
         let (plain, mode, authority) = take_tls(url);
         // The driver's error may quote the url, and with it the password.
-        let mut config: Config = plain.parse().map_err(|_: tokio_postgres::Error| {
+        let config: Config = plain.parse().map_err(|_: tokio_postgres::Error| {
             refuse("the url of the database cannot be read; it is like postgres://user@host:5432/database")
         })?;
-        if let (None, Some(user)) = (config.get_user(), &options.user) {
-            config.user(user);
-        }
-        if let (None, Some(password)) = (config.get_password(), &options.password) {
-            config.password(password.expose());
-        }
         let tls = match (&options.tls, mode.as_deref(), authority) {
             (PgTls::Auto, _, Some(file)) => PgTls::Authority(file.into()),
             (PgTls::Auto, Some("disable"), None) => PgTls::Off,
@@ -55,7 +51,7 @@ impl Address {
         Self::with(config, &tls, asked, options)
     }
 
-    /// Takes a configuration of the driver as it is, apart from what the promises rest on.
+    /// Takes a configuration of the driver as it is, apart from the login of the options and what the promises rest on.
     pub(crate) fn with(
         mut config: Config,
         tls: &PgTls,
@@ -68,6 +64,12 @@ impl Address {
             PgTls::Authority(file) => Some(verified(roots_in(file)?)?),
             PgTls::Unverified => Some(unverified()?),
         };
+        if let Some(user) = &options.user {
+            config.user(user);
+        }
+        if let Some(password) = &options.password {
+            config.password(password.expose());
+        }
         // Below the lease: a host that dies without a word must not hold a shard for hours. The system counts in seconds.
         let seconds = |limit: std::time::Duration| limit.max(std::time::Duration::from_secs(1));
         config
@@ -86,8 +88,33 @@ impl Address {
         Ok(Self {
             config,
             tls: tls.map(MakeRustlsConnect::new),
+            url_file: None,
         })
     }
+
+    /// The address with url and password as their files have them now: whoever rotates a password rewrites the file and
+    /// need not restart the relay.
+    pub(crate) async fn now(&self, options: &PgOptions) -> Result<Self, StoreError> {
+        let mut now = match &self.url_file {
+            Some(file) => Self::parse(held_by(file).await?.expose(), options)?,
+            None => self.clone(),
+        };
+        if let Some(file) = &options.password_file {
+            now.config.password(held_by(file).await?.expose());
+        }
+        Ok(now)
+    }
+}
+
+/// The secret in a file. A file that is just being replaced is read again at the next attempt to connect.
+async fn held_by(file: &Path) -> Result<Secret, StoreError> {
+    let text = tokio::fs::read_to_string(file).await.map_err(|error| {
+        let text = format!("the login of the database cannot be read from {}", file.display());
+        StoreError::new(StoreErrorKind::Denied, text)
+            .with_source(error)
+            .with_advice("let the relay read the file; the next attempt to connect reads it again")
+    })?;
+    Ok(Secret::of_file(&text))
 }
 
 /// The url without the parameters about TLS, the mode, and the file of authorities.
@@ -243,6 +270,25 @@ mod tests {
                 "{verified}"
             );
         }
+    }
+
+    #[test]
+    fn the_options_win_over_the_url() {
+        let options = PgOptions::default().login(Some("relay".to_owned()), Some(Secret::new("s3")));
+        for url in ["postgres://a:b@127.0.0.1/d", "postgres://127.0.0.1/d"] {
+            let config = Address::parse(url, &options).unwrap().config;
+            assert_eq!(
+                (config.get_user(), config.get_password()),
+                (Some("relay"), Some(&b"s3"[..]))
+            );
+        }
+        let config = Address::parse("postgres://a:b@127.0.0.1/d", &PgOptions::default())
+            .unwrap()
+            .config;
+        assert_eq!(
+            (config.get_user(), config.get_password()),
+            (Some("a"), Some(&b"b"[..]))
+        );
     }
 
     #[test]

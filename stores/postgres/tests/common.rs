@@ -141,10 +141,7 @@ pub(crate) async fn connect(url: &str) -> Client {
 
 /// The defaults, with few shards: most tests read all of them in one go.
 pub(crate) fn few_shards() -> PgOptions {
-    PgOptions {
-        shards: 4,
-        ..PgOptions::default()
-    }
+    PgOptions::default().shards(4)
 }
 
 /// A relay that owns every shard.

@@ -38,10 +38,7 @@ struct Fresh {
 
 impl Fresh {
     fn store(&self) -> PgStore {
-        let options = PgOptions {
-            shards: SHARDS,
-            ..PgOptions::default()
-        };
+        let options = PgOptions::default().shards(SHARDS);
         PgStore::lazy(&self.database.url, options).expect("the url is read")
     }
 }

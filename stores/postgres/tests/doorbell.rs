@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::poll;
-use postrider_core::{Console, Doorbell, Ring, Secret, Shard, Store, StoreErrorKind};
-use postrider_postgres::PgOptions;
+use postrider_core::{Console, Doorbell, Ring, Shard, Store, StoreErrorKind};
 
 use crate::common::{Db, event, few_shards};
 
@@ -72,10 +71,7 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bell_is_armed_outside_of_an_operators_transaction() {
     let db = Db::new().await;
-    let store = db.open(PgOptions {
-        listen_url: Some(Secret::new(db.database.url.clone())),
-        ..few_shards()
-    });
+    let store = db.open(few_shards().listen_url(db.database.url.as_str()));
     store.pause(None, false).await.expect("the row is there");
     let holder = db.connect().await;
     holder
@@ -127,10 +123,7 @@ async fn an_operators_call_that_is_dropped_leaves_no_lock() {
 /// Zero would be no limit for the server and no time for the relay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_lets_nothing_end_is_refused() {
-    let options = PgOptions {
-        statement_timeout: Duration::ZERO,
-        ..few_shards()
-    };
+    let options = few_shards().statement_timeout(Duration::ZERO);
     let error = postrider_postgres::PgStore::lazy("postgres://u@127.0.0.1/d", options).expect_err("refused");
     assert_eq!(error.kind(), StoreErrorKind::Other);
     assert!(error.to_string().contains("statement_timeout"), "{error}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Schema, Settle, Store, StoreErrorKind};
-use postrider_postgres::{PgOptions, PgStore};
+use postrider_postgres::PgStore;
 use postrider_testkit::servers::Postgres;
 
 use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent, until};
@@ -76,10 +76,7 @@ async fn a_restart_and_a_crash_are_survived() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_hangs_is_given_up() {
     let db = Db::new().await;
-    let options = PgOptions {
-        statement_timeout: Duration::from_millis(300),
-        ..few_shards()
-    };
+    let options = few_shards().statement_timeout(Duration::from_millis(300));
     let store = db.open(options);
     store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
     let blocker = db.connect().await;

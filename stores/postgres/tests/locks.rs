@@ -35,10 +35,7 @@ async fn removing_the_tables_waits_for_nobody_long_and_says_who_is_in_the_way() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_transaction_does_not_fill_the_lock_table() {
     let loose = PgOptions::default();
-    let strict = PgOptions {
-        strict_keys: true,
-        ..PgOptions::default()
-    };
+    let strict = PgOptions::default().strict_keys(true);
     for (options, most) in [(loose, 64), (strict, 64 + 2_048)] {
         let db = Db::with(options).await;
         let mut client = db.connect().await;
@@ -54,11 +51,7 @@ async fn a_large_transaction_does_not_fill_the_lock_table() {
 /// Fault A5: keys share the locks, so a key that is not the same may wait, but one that is the same always does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_keys_leave_most_other_keys_alone() {
-    let db = Db::with(PgOptions {
-        strict_keys: true,
-        ..few_shards()
-    })
-    .await;
+    let db = Db::with(few_shards().strict_keys(true)).await;
     let (mut first, other) = (db.connect().await, db.connect().await);
     let tx = first.transaction().await.expect("a transaction");
     tx.batch_execute(&insert(1, 1)).await.expect("inserted");

@@ -10,6 +10,7 @@
 //! - `full`: a full disk below the server.
 //! - `large`: rows that are too large to be events.
 //! - `log`: what is written to the log.
+//! - `login`: which login counts, and one that changes.
 //! - `pooler`: behind PgBouncer.
 //! - `privileges`: the relay under the role that was printed for it.
 //! - `reset`: databases that were changed by hand.
@@ -29,6 +30,7 @@ mod large;
 mod late;
 mod locks;
 mod log;
+mod login;
 mod pooler;
 mod privileges;
 mod produce;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Console, Schema, Secret};
+use postrider_core::{Console, Schema};
 use postrider_memory::MemorySink;
-use postrider_postgres::{PgOptions, PgStore};
+use postrider_postgres::PgStore;
 use postrider_relay::Relay;
 use postrider_testkit::servers::{PgBouncer, Postgres};
 use tokio_util::sync::CancellationToken;
@@ -18,10 +18,9 @@ async fn relays_behind_a_pooler(direct: bool) {
         .expect("started");
     let bouncer = PgBouncer::start(&server, 3).expect("a pooler");
     let name = server.database().name;
-    let options = PgOptions {
-        poll_only: !direct,
-        listen_url: direct.then(|| Secret::new(server.url(&name))),
-        ..few_shards()
+    let options = match direct {
+        true => few_shards().listen_url(server.url(&name)),
+        false => few_shards().poll_only(true),
     };
     let store = PgStore::connect(&bouncer.url(&name), options)
         .await

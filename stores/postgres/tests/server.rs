@@ -101,10 +101,7 @@ async fn a_server_that_falls_silent_after_the_handshake_is_given_up() {
         socket.write_all(welcome).await.expect("written");
         std::future::pending::<()>().await;
     });
-    let options = PgOptions {
-        connect_timeout: Duration::from_millis(200),
-        ..few_shards()
-    };
+    let options = few_shards().connect_timeout(Duration::from_millis(200));
     let url = format!("postgres://u@127.0.0.1:{port}/d");
     let connecting = PgStore::connect(&url, options);
     let error = tokio::time::timeout(Duration::from_secs(5), connecting)
@@ -120,10 +117,7 @@ async fn certificates_are_verified() {
     let server = server(&["ssl=on"]).await;
     let authority = server.authority().expect("an authority");
     let named = server.url("postgres").replace("127.0.0.1", "localhost");
-    let trusting = PgOptions {
-        tls: PgTls::Authority(authority),
-        ..few_shards()
-    };
+    let trusting = few_shards().tls(PgTls::Authority(authority));
     let store = PgStore::connect(&named, trusting.clone())
         .await
         .expect("verified");

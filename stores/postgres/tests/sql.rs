@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postrider_core::{Console, Schema, Settled, Store, Then};
-use postrider_postgres::PgOptions;
 
 use crate::common::{Db, again, event, few_shards, parks, until};
 
@@ -69,10 +68,7 @@ async fn bytes_bound_to_text_are_refused_where_the_producer_sees_it() {
 /// Fault C17.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_is_kept_by_day() {
-    let options = PgOptions {
-        history: Some(Duration::from_secs(3 * 86_400)),
-        ..few_shards()
-    };
+    let options = few_shards().history(Some(Duration::from_secs(3 * 86_400)));
     let db = Db::with(options).await;
     let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass";
     assert_eq!(db.number(parts), 9, "from yesterday to a week ahead");
@@ -102,10 +98,7 @@ async fn the_history_is_kept_by_day() {
 /// Fault C17. Without a history the partitions hold what operators threw away, and must not gather either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_history_old_partitions_go_too() {
-    let options = PgOptions {
-        history: None,
-        ..few_shards()
-    };
+    let options = few_shards().history(None);
     let db = Db::with(options).await;
     db.sql("CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
             ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')");
@@ -117,10 +110,7 @@ async fn without_a_history_old_partitions_go_too() {
 /// Fault A5.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_keys_give_writers_of_a_key_an_order() {
-    let options = PgOptions {
-        strict_keys: true,
-        ..few_shards()
-    };
+    let options = few_shards().strict_keys(true);
     let db = Db::with(options).await;
     let (first, second) = (db.connect().await, db.connect().await);
     let insert = |id: &str| {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// The settings of a [`SqliteStore`](crate::SqliteStore).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SqliteOptions {
     /// The name of the outbox table, and what the names of the others begin with. By default `outbox`.
     pub prefix: String,
@@ -38,6 +39,42 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
+    /// Sets [`SqliteOptions::prefix`].
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets [`SqliteOptions::history`].
+    pub fn history(mut self, history: Option<Duration>) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Sets [`SqliteOptions::dedup`].
+    pub fn dedup(mut self, dedup: Option<Duration>) -> Self {
+        self.dedup = dedup;
+        self
+    }
+
+    /// Sets [`SqliteOptions::busy_timeout`].
+    pub fn busy_timeout(mut self, limit: Duration) -> Self {
+        self.busy_timeout = limit;
+        self
+    }
+
+    /// Sets [`SqliteOptions::data_version_every`].
+    pub fn data_version_every(mut self, interval: Duration) -> Self {
+        self.data_version_every = interval;
+        self
+    }
+
+    /// Sets [`SqliteOptions::create`].
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
     /// The duplicate window that can be kept: without a history there is nothing to look in.
     pub(crate) fn dedup_window(&self) -> Option<Duration> {
         self.history.and(self.dedup)

@@ -12,10 +12,7 @@ use crate::common::{Db, event, everything, heartbeat, sent};
 fn a_missing_file_is_made_only_when_asked() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("missing.db");
-    let careful = SqliteOptions {
-        create: false,
-        ..SqliteOptions::default()
-    };
+    let careful = SqliteOptions::default().create(false);
     let error = SqliteStore::open(&path, careful).expect_err("not there");
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("missing.db"), "{error}");
@@ -76,11 +73,7 @@ async fn a_read_only_file_is_said_to_be_read_only() {
 /// Fault A33.
 #[tokio::test]
 async fn a_locked_database_is_busy_and_readable() {
-    let db = Db::with(SqliteOptions {
-        busy_timeout: Duration::from_millis(50),
-        ..SqliteOptions::default()
-    })
-    .await;
+    let db = Db::with(SqliteOptions::default().busy_timeout(Duration::from_millis(50))).await;
     let connection = db.connect();
     connection.execute_batch("BEGIN IMMEDIATE").expect("locked");
     let began = Instant::now();

@@ -9,11 +9,7 @@ use crate::common::{Db, event, heartbeat, sent};
 
 #[tokio::test]
 async fn without_a_history_nothing_is_written_and_everything_counted() {
-    let db = Db::with(SqliteOptions {
-        history: None,
-        ..SqliteOptions::default()
-    })
-    .await;
+    let db = Db::with(SqliteOptions::default().history(None)).await;
     db.enqueue(&[event("a", "k"), event("b", "k")]);
     let relay = db.relay("one").await;
     assert_eq!(relay.send_all().await, 2);

@@ -139,10 +139,7 @@ async fn what_is_printed_is_what_is_applied() {
 #[tokio::test]
 async fn another_prefix_is_another_outbox_in_the_same_file() {
     let db = Db::new().await;
-    let options = SqliteOptions {
-        prefix: "Select".to_owned(),
-        ..SqliteOptions::default()
-    };
+    let options = SqliteOptions::default().prefix("Select");
     let other = SqliteStore::open(db.path(), options).expect("a reserved word is quoted");
     other.up().await.expect("made");
     let mut connection = db.connect();
@@ -159,10 +156,7 @@ async fn another_prefix_is_another_outbox_in_the_same_file() {
 #[test]
 fn a_prefix_that_is_no_identifier_is_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = SqliteOptions {
-        prefix: "out\"box".to_owned(),
-        ..SqliteOptions::default()
-    };
+    let options = SqliteOptions::default().prefix("out\"box");
     let error = SqliteStore::open(folder.path().join("x.db"), options).expect_err("refused");
     assert!(error.to_string().contains("prefix"), "{error}");
     assert!(!folder.path().join("x.db").exists(), "before any file is made");

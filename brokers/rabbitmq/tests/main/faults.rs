@@ -105,6 +105,46 @@ async fn a_login_that_is_changed_or_revoked_may_be_set_right() {
     assert_eq!(ids[5..], ["new", "back", "there"], "{ids:?}");
 }
 
+/// Fault B27. The same for a url that is kept in a file, password and all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_is_rewritten_in_its_file_is_used() {
+    const USER: &str = "moved";
+    let vhost = rabbitmq::private().await;
+    let proxy = Proxy::start(vhost.port()).await.expect("a proxy starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("url");
+    let set = |password: &str| vhost.user(USER, password).expect("a user can be changed");
+    let url = |password: &str| vhost.url_by(&format!("{USER}:{password}"), proxy.port());
+    set("first");
+    std::fs::write(&file, url("first") + "\n").expect("written");
+    let queue = vhost.named("moved");
+    let options = RabbitOptions::new(url("wrong")).url_file(&file);
+    let sink = open(options.declare(queues([queue.as_str()])));
+    let address = to("", &queue);
+    confirm_all(&sink, &numbered("before", 5, &address)).await;
+    let limit = Duration::from_secs(10);
+    set("second");
+    proxy.cut();
+    until(
+        &sink,
+        &message("changed", &address),
+        Some(ErrorKind::Credentials),
+        limit,
+    )
+    .await;
+    std::fs::write(&file, "not a url").expect("written");
+    until(
+        &sink,
+        &message("bad", &address),
+        Some(ErrorKind::Credentials),
+        limit,
+    )
+    .await;
+    std::fs::write(&file, url("second")).expect("written");
+    until(&sink, &message("new", &address), None, limit).await;
+    sink.close().await;
+}
+
 /// Fault B1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_at_the_address_is_answered_at_once() {

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::error::{ConfigError, Problem};
 use super::rabbitmq::{Rabbit, RabbitTable};
 use super::scalar::{Hidden, Switch};
-use super::secret::secret;
+use super::secret::{path, secret};
 use super::url::{file_path, scheme};
 
 /// The table as it is written.
@@ -40,6 +40,8 @@ pub struct Broker {
     pub password: Option<Secret>,
     /// Where the password came from, for brokers that read it again.
     pub password_file: Option<PathBuf>,
+    /// Where the url came from, for brokers that read it again.
+    pub url_file: Option<PathBuf>,
 }
 
 /// What kind of broker it is.
@@ -81,6 +83,7 @@ impl BrokerTable {
     }
 
     pub fn resolve(self, name: &Spanned<String>) -> Result<Broker, Problem> {
+        let url_file = path(self.url_file.as_ref());
         let url = secret("url", self.url, self.url_file)?
             .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;
         let sync = self.sync.as_ref().is_none_or(|sync| sync.get_ref().0);
@@ -111,7 +114,8 @@ impl BrokerTable {
             span: url.span(),
             place_of_url: None,
             user: self.user.map(Spanned::into_inner),
-            password_file: self.password_file.as_ref().map(|file| file.get_ref().clone()),
+            url_file,
+            password_file: path(self.password_file.as_ref()),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
         })
     }

@@ -13,7 +13,7 @@ use super::duration::{Keep, Span, show};
 use super::error::{ConfigError, Problem};
 use super::postgres::{Postgres, PostgresTable, is_postgres};
 use super::scalar::Hidden;
-use super::secret::secret;
+use super::secret::{path, secret};
 use super::url::{file_path, scheme};
 
 /// How long an id is remembered for the level-1 check: long enough for any retry of a producer.
@@ -53,6 +53,10 @@ pub struct Outbox {
     pub user: Option<String>,
     /// For stores with a login.
     pub password: Option<Secret>,
+    /// Where the password came from, for stores that read it again.
+    pub password_file: Option<PathBuf>,
+    /// Where the url came from, for stores that read it again.
+    pub url_file: Option<PathBuf>,
     /// The name of the outbox table, and what the names of the others begin with.
     pub prefix: String,
     /// How long what was sent is kept.
@@ -119,6 +123,7 @@ impl OutboxTable {
     }
 
     pub fn resolve(self, name: &Spanned<String>, cleanup: &Cleanup) -> Result<Outbox, Problem> {
+        let url_file = path(self.url_file.as_ref());
         let url = secret("url", self.url, self.url_file)?
             .ok_or_else(|| Problem::new("the key `url` is missing").at(name.span()))?;
         let mut place = place(url.get_ref()).map_err(|problem| problem.at(url.span()))?;
@@ -157,6 +162,8 @@ impl OutboxTable {
             span: url.span(),
             place_of_url: None,
             user: self.user.map(Spanned::into_inner),
+            url_file,
+            password_file: path(self.password_file.as_ref()),
             password: secret("password", self.password, self.password_file)?.map(Spanned::into_inner),
             prefix,
             history: self.history.map_or(cleanup.retention, |keep| keep.0),

@@ -43,6 +43,7 @@ pub struct Postgres {
     pub strict_keys: Option<bool>,
     /// A way to the server itself, when `url` leads through a pooler.
     pub listen_url: Option<Secret>,
+    pub listen_url_file: Option<PathBuf>,
     pub poll_only: Option<bool>,
     pub ca_file: Option<PathBuf>,
     pub connect_timeout: Option<Duration>,
@@ -92,6 +93,7 @@ impl PostgresTable {
                 return Err(Problem::new("the name of a schema has from 1 to 63 bytes").at(schema.span()));
             }
         }
+        let listen_url_file = self.secret_files();
         let listen_url = secret("listen_url", self.listen_url, self.listen_url_file)?;
         let poll_only = self.poll_only.as_ref().map(|it| it.get_ref().0);
         if let (Some(given), Some(true), Some(_)) = (&self.poll_only, poll_only, &listen_url) {
@@ -104,6 +106,7 @@ impl PostgresTable {
             shards: self.shards.and_then(|number| u16::try_from(number.0).ok()),
             strict_keys: self.strict_keys.map(|it| it.0),
             listen_url: listen_url.map(Spanned::into_inner),
+            listen_url_file,
             poll_only,
             ca_file: self.ca_file,
             connect_timeout: self.connect_timeout.map(|limit| limit.0),

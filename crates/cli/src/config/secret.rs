@@ -24,7 +24,12 @@ pub fn secret(
     }
 }
 
-/// Reads a secret file. One line break at its end belongs to the editor, not to the secret.
+/// The name of a file without its place.
+pub fn path(file: Option<&Spanned<PathBuf>>) -> Option<PathBuf> {
+    file.map(|file| file.get_ref().clone())
+}
+
+/// Reads a secret file.
 fn read(file: &Spanned<PathBuf>) -> Result<Spanned<Secret>, Problem> {
     let refuse = |text: String| Problem::new(text).at(file.span());
     let path = file.get_ref();
@@ -32,13 +37,12 @@ fn read(file: &Spanned<PathBuf>) -> Result<Spanned<Secret>, Problem> {
         std::fs::read(path).map_err(|error| refuse(format!("cannot read {}: {error}", path.display())))?;
     let text =
         String::from_utf8(bytes).map_err(|_| refuse(format!("{} is not valid UTF-8", path.display())))?;
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.is_empty() {
+    let secret = Secret::of_file(&text);
+    if secret.expose().is_empty() {
         return Err(refuse(format!("{} is empty", path.display())));
     }
-    let text = clean(text).map_err(|error| refuse(format!("{} {error}", path.display())))?;
-    Ok(Spanned::new(file.span(), Secret::new(text)))
+    clean(secret.expose()).map_err(|error| refuse(format!("{} {error}", path.display())))?;
+    Ok(Spanned::new(file.span(), secret))
 }
 
 /// Whether other users of the machine may read a file.
