@@ -6,6 +6,7 @@
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
 //! - [`servers`] and [`proxy`]: real servers, and a network between them and us that fails on request.
+//! - [`wait`]: waiting for conditions, instead of sleeping.
 //! - [`memory`]: the model behind a lock and a clock, as a store.
 
 #[macro_use]
@@ -22,6 +23,7 @@ pub mod servers;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod wait;
 
 pub use memory::MemoryStore;
 pub use model::Model;

@@ -1,20 +1,15 @@
-//! What the suites have in common: cases with names, a runtime for each, and waiting for conditions.
+//! What the suites have in common: cases with names, and a runtime for each.
 
 use std::future::Future;
 use std::io::Write;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 /// Not `Send`: a case runs on the thread that waits for it, which keeps the cases free of bounds.
 pub(crate) type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The longest that a case may take; a backend that hangs is a failure with a name, not a build that stands still.
 const CASE_LIMIT: Duration = Duration::from_secs(180);
-
-/// How long a condition may take to come true. Generous: a slow machine is not a broken backend.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for a case, within its limit.
 pub(crate) async fn limited(name: &str, case: impl Future<Output = ()>) {
@@ -36,23 +31,6 @@ pub(crate) fn block_on(case: impl Future<Output = ()>) {
 /// Says that a case does not apply, past the capture of the test runner: it must be seen in every run.
 pub(crate) fn say_skipped(suite: &str, name: &str, reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped {suite} case {name}: {reason}");
-}
-
-/// Waits until a condition holds, looking again and again, and fails with its name after a long time.
-pub(crate) async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    within(PATIENCE, what, look).await
-}
-
-/// The same, where something is known to take longer.
-pub(crate) async fn within<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// Lists the cases of a suite once, as a table and as the exported macro that makes tests of them.

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postrider::rabbitmq::{RabbitOptions, RabbitSource};
 use postrider::{Source, Verdict};
 use postrider_testkit::process::Process;
 use postrider_testkit::servers::{Postgres, rabbitmq};
+use postrider_testkit::wait::within;
 use serde_json::Value;
 
 const ORDERS: usize = 50;
@@ -67,18 +68,11 @@ async fn orders_are_taken_published_in_order_and_the_service_stops_well() {
 
 /// Waits until the relay has settled every order. Its queue is there then: it is declared with the first publish.
 async fn until_published(database: &str) {
-    let (count, deadline) = (
-        "SELECT count(*) FROM outbox_events WHERE published",
-        Instant::now() + PATIENCE,
-    );
-    loop {
-        let published = Postgres::shared().sql(database, count);
-        if published == ORDERS.to_string() {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{published} of {ORDERS} are published");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let count = "SELECT count(*) FROM outbox_events WHERE published";
+    within(PATIENCE, "every order is published", async || {
+        (Postgres::shared().sql(database, count) == ORDERS.to_string()).then_some(())
+    })
+    .await;
 }
 
 /// Takes that many messages, in their order.

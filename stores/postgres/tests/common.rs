@@ -10,12 +10,10 @@ use postrider_core::{
 use postrider_memory::MemorySink;
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
+pub(crate) use postrider_testkit::wait::{PATIENCE, until};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
-
-/// Longer than anything takes that a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Db {
     pub(crate) store: PgStore,
@@ -78,15 +76,6 @@ impl Db {
             store: self.store.clone(),
             fence,
         }
-    }
-}
-
-/// Waits for a condition, and fails when it does not come about.
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(tokio::time::Instant::now() < deadline, "{what} does not come");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

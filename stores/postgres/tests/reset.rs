@@ -5,8 +5,9 @@ use std::time::Duration;
 use postrider_core::{
     Console, ErrorKind, Failure, Filter, Heartbeat, Park, Receipt, Seq, Settled, Store, Then,
 };
+use postrider_testkit::wait::within;
 
-use crate::common::{Db, again, event, few_shards, heartbeat, parks, sent};
+use crate::common::{Db, Relay, again, event, few_shards, heartbeat, parks, sent};
 
 fn nowhere() -> Park {
     Park::dead(None, Failure::new(ErrorKind::NoRoute, "nowhere"))
@@ -239,19 +240,24 @@ async fn tokens_do_not_begin_anew() {
     );
 }
 
-/// Fault A25. Places that begin anew lie below the floors of the relay: the horizon goes back, which tells it so.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_horizon_goes_back_with_the_places() {
+/// A relay that has sent twenty events, and whose horizon has passed them.
+async fn twenty_sent() -> (Db, Relay) {
     let db = Db::new().await;
     let relay = db.relay("one").await;
     let events: Vec<_> = (0..20).map(|n| event(&format!("e{n}"), "k")).collect();
     db.enqueue(&events).await;
     relay.send_all().await;
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
-    while relay.page().await.horizon < Seq(20) {
-        assert!(tokio::time::Instant::now() < deadline, "everything is decided");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    within(Duration::from_secs(5), "everything is decided", async || {
+        (relay.page().await.horizon >= Seq(20)).then_some(())
+    })
+    .await;
+    (db, relay)
+}
+
+/// Fault A25. Places that begin anew lie below the floors of the relay: the horizon goes back, which tells it so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_horizon_goes_back_with_the_places() {
+    let (db, relay) = twenty_sent().await;
     db.sql("TRUNCATE outbox RESTART IDENTITY");
     db.enqueue(&[event("new", "k")]).await;
     let mut behind = relay.everything();
@@ -265,16 +271,7 @@ async fn the_horizon_goes_back_with_the_places() {
 /// Fault A25. The same when they have come further than before by the next look: the table is in another file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_horizon_goes_back_with_the_places_however_many_there_are() {
-    let db = Db::new().await;
-    let relay = db.relay("one").await;
-    let events: Vec<_> = (0..20).map(|n| event(&format!("e{n}"), "k")).collect();
-    db.enqueue(&events).await;
-    relay.send_all().await;
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
-    while relay.page().await.horizon < Seq(20) {
-        assert!(tokio::time::Instant::now() < deadline, "everything is decided");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let (db, relay) = twenty_sent().await;
     db.sql("TRUNCATE outbox RESTART IDENTITY");
     let events: Vec<_> = (0..100).map(|n| event(&format!("n{n}"), "k")).collect();
     db.enqueue(&events).await;

@@ -8,6 +8,7 @@ use postrider_memory::MemorySink;
 use postrider_postgres::{PgOptions, PgStore, PgTls};
 use postrider_relay::Relay;
 use postrider_testkit::servers::Postgres;
+use postrider_testkit::wait::{eventually, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
@@ -79,10 +80,10 @@ async fn a_full_server_is_asked_again() {
         "{error:?}"
     );
     drop(others);
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-    while store.heartbeat(heartbeat("one")).await.is_err() {
-        assert!(tokio::time::Instant::now() < deadline, "it resumes by itself");
-    }
+    within(Duration::from_secs(10), "it resumes by itself", async || {
+        store.heartbeat(heartbeat("one")).await.ok()
+    })
+    .await;
 }
 
 /// Fault A9. A server that lets a relay in and then says nothing is given up, and asked again.
@@ -199,17 +200,11 @@ async fn an_idle_relay_asks_little() {
         .await
         .expect("an extension");
     let listens = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while watcher
-        .query_one(listens, &[])
-        .await
-        .expect("locks")
-        .get::<_, i64>(0)
-        < 64
-    {
-        assert!(tokio::time::Instant::now() < deadline, "it falls asleep");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("it falls asleep", async || {
+        let row = watcher.query_one(listens, &[]).await.expect("locks");
+        (row.get::<_, i64>(0) == 64).then_some(())
+    })
+    .await;
     store.stats().await.expect("stats");
     watcher
         .batch_execute("SELECT pg_stat_statements_reset()")

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use postrider_core::{Answer, Message, OrderKey, Sink, header};
 
 use super::{Arrived, SinkHarness, TestBroker};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 /// A fresh destination.
 pub struct Bench {

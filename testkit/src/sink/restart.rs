@@ -6,7 +6,8 @@ use std::time::Duration;
 use postrider_core::{Answer, Class, Message, Sink};
 
 use super::bench::{Bench, first_arrivals, is_confirmed, publish, publish_all};
-use crate::suite::{say_skipped, within};
+use crate::suite::say_skipped;
+use crate::wait::within;
 
 /// Keys of the load; each batch has one message of each.
 const KEYS: usize = 10;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use postrider_core::{Address, Incoming, Message, OrderKey, Source, Verdict, header};
 
 use super::{SourceHarness, TestQueue};
-use crate::suite::within;
+use crate::wait::within;
 
 /// A queue that delivers nothing for this long delivers nothing.
 const SILENCE: Duration = Duration::from_millis(500);

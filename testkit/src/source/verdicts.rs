@@ -3,7 +3,7 @@
 use postrider_core::Verdict;
 
 use super::bench::{Bench, ids, quiet, settle_all};
-use crate::suite::within;
+use crate::wait::within;
 
 pub(super) async fn done_is_never_delivered_again(bench: Bench) {
     let wanted = bench.filled(10).await;

@@ -6,7 +6,7 @@ use postrider_core::{EventRecord, Filter, Leaves, Settled, Status};
 
 use super::bench::Bench;
 use super::words::{dead, event, event_with, leaves_as, refused, sent, to, waiting};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

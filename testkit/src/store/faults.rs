@@ -10,7 +10,7 @@ use postrider_core::{Receipt, Settle, Settled, Then};
 
 use super::bench::{Bench, LONG, SHORT};
 use super::words::{event, ids, pairs, parks_as, sent, waiting};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 pub(super) async fn another_handle_sees_the_same_outbox(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "l")]).await;

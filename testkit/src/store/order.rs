@@ -7,7 +7,7 @@ use postrider_core::{Lane, Read, Seq};
 use super::Writer;
 use super::bench::{Bench, Relay};
 use super::words::{event, ids, range, sent};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 pub(super) async fn a_transaction_keeps_its_order(bench: Bench) {
     bench
@@ -75,6 +75,7 @@ pub(super) async fn the_horizon_stays_below_open_transactions(bench: Bench) {
         let page = relay.read(relay.everything()).await;
         assert_eq!(ids(&page.queued), ["quick"]);
         highest = highest.max(page.horizon);
+        // The horizon must not move for a while, and a store may look at the open transactions only now and then.
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     slow.commit().await;

@@ -6,7 +6,7 @@ use postrider_core::{ErrorKind, Failure, OrderKey, Park, ParkedRange, Read, Sett
 
 use super::bench::Bench;
 use super::words::{dead, event, event_with, names, pairs, parks_as, refused, to, waiting};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

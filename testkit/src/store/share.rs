@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use postrider_core::{Heartbeat, Shard};
 
 use super::bench::{Bench, LONG, Relay};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 pub(super) async fn two_relays_come_to_equal_shares(bench: Bench) {
     let relays = vec![bench.relay("one").await, bench.relay("two").await];

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::bench::{Bench, Relay, SHORT, WINDOW};
 use super::words::{event, sent};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 pub(super) async fn a_renewed_lease_is_never_taken(bench: Bench) {
     let mut owner = bench.relay_with_term("owner", SHORT).await;

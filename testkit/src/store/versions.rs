@@ -6,7 +6,7 @@ use postrider_core::{ErrorKind, Failure, Park, ParkedRow, Receipt, Settled, Then
 
 use super::bench::{Bench, Relay};
 use super::words::{dead, event, goes_on, pairs, refused, waiting};
-use crate::suite::eventually;
+use crate::wait::eventually;
 
 pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
     let (relay, due) = one_due(&bench).await;

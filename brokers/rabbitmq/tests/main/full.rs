@@ -12,6 +12,7 @@ use postrider_relay::engine::Note;
 use postrider_relay::{Observer, Relay};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::servers::rabbitmq;
+use postrider_testkit::wait;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -155,11 +156,7 @@ async fn a_full_queue_holds_events_back_until_there_is_room() {
     for n in 0..EVENTS {
         running.store.enqueue(event("KEY", n)).expect("enqueued");
     }
-    let began = Instant::now();
-    while running.heard.opened.load(Ordering::Relaxed) == 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it is not full");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait::until("it is full", || running.heard.opened.load(Ordering::Relaxed) > 0).await;
     // How often a full queue is tried in a while is what is looked at.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = running.heard.opened.load(Ordering::Relaxed);
@@ -167,15 +164,11 @@ async fn a_full_queue_holds_events_back_until_there_is_room() {
     assert!(running.left() > EVENTS / 2, "most of them wait");
 
     let mut arrived: Vec<String> = Vec::new();
-    while running.left() > 0 {
+    wait::within(Duration::from_secs(90), "everything is settled", async || {
         arrived.extend(client.take_ids(&queue).await);
-        assert!(
-            began.elapsed() < Duration::from_secs(90),
-            "{} are left",
-            running.left()
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        (running.left() == 0).then_some(())
+    })
+    .await;
     arrived.extend(client.take_ids(&queue).await);
     let kinds = running.heard.kinds.lock().expect("nobody panics with it").clone();
     assert_eq!(kinds.into_keys().collect::<Vec<_>>(), [ErrorKind::Nacked]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postrider_core::{
     Condition, DeadLetter, Destination, DestinationName, Envelope, Event, Limits, RetryPolicy, Router, Sink,
@@ -12,6 +12,7 @@ use postrider_rabbitmq::{RabbitOptions, RabbitSource};
 use postrider_relay::Relay;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::servers::rabbitmq;
+use postrider_testkit::wait::within;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{confirm_all, message, open, queues, queues_are_on_disk, to};
@@ -72,14 +73,10 @@ async fn the_order_of_every_key_survives_a_kill() {
             });
         }
     }
-    let began = Instant::now();
-    while store.with_model(|model, _| model.queued().count() + model.parked().count()) > 0 {
-        assert!(
-            began.elapsed() < Duration::from_secs(40),
-            "the outbox does not empty"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    within(Duration::from_secs(40), "an empty outbox", async || {
+        store.with_model(|model, _| model.is_empty()).then_some(())
+    })
+    .await;
     token.cancel();
     running.await.expect("the relay ends");
 

@@ -143,7 +143,7 @@ async fn however_many_clients_give_up_there_is_one_look_and_it_ends() {
         timeout(SHORT, stats(&admin)).await.expect_err("no answer yet");
         assert_eq!(console.counts(), (1, 1));
     }
-    // The look gives up on its own, without anybody who asks.
+    // The look gives up on its own, without anybody who asks. Only the (halted) clock goes on: its time is what is tested.
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(console.counts(), (1, 0));
 }
@@ -174,6 +174,7 @@ async fn a_slow_look_gives_the_numbers_before_it_and_a_dead_database_is_told_in_
     let (admin, console) = (Admin::new(Options::default()), Hesitant::new(1));
     watch(&admin, "orders", &console);
     assert_eq!(stats(&admin).await["orders"]["queued"], 0);
+    // The age of the numbers is what is tested.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let begun = Instant::now();
     let answer = stats(&admin).await;
@@ -182,9 +183,10 @@ async fn a_slow_look_gives_the_numbers_before_it_and_a_dead_database_is_told_in_
         "the numbers of two seconds ago: {answer}"
     );
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    // So is how old they may become before they are withheld.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(stats(&admin).await["orders"]["error"]["kind"], "unreachable");
-    // An outage is not remembered: the next look sees that it is over.
+    // An outage is not remembered: the next look sees that it is over. What the last one saw is told until it is too old.
     console.allowed.add_permits(10);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(stats(&admin).await["orders"]["queued"], 0);

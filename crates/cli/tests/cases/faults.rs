@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use postrider_testkit::wait;
 
 use crate::support::{ORDERS_ONLY, Place, Running};
 
@@ -14,11 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(50);
 /// Waits until a condition holds.
 #[track_caller]
 pub fn until(what: &str, mut look: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !look() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::blocking(PATIENCE, what, || look().then_some(()).ok_or("not yet"));
 }
 
 fn terminate(child: &Child) {

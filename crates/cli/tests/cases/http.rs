@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use postrider_testkit::wait;
 use serde_json::Value;
 
 use crate::support::{ORDERS_ONLY, Place, Running};
@@ -33,20 +34,10 @@ fn ask(port: u16, path: &str, headers: &str) -> Option<(u16, String)> {
 /// Waits for an answer that is as it should be.
 #[track_caller]
 fn until(port: u16, path: &str, wanted: impl Fn(u16, &str) -> bool) -> (u16, String) {
-    let begun = Instant::now();
-    loop {
-        let answer = ask(port, path, "");
-        if let Some((code, body)) = &answer
-            && wanted(*code, body)
-        {
-            return (*code, body.clone());
-        }
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "{path} still says {answer:?}"
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::blocking(Duration::from_secs(30), path, || match ask(port, path, "") {
+        Some((code, body)) if wanted(code, &body) => Ok((code, body)),
+        other => Err(other),
+    })
 }
 
 fn json(body: &str) -> Value {

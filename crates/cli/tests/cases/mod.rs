@@ -1,3 +1,5 @@
+//! The binary as people and scripts use it, one file an area.
+
 mod config;
 mod dead;
 mod demo;

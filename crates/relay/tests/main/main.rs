@@ -9,5 +9,7 @@ mod found;
 mod logs;
 mod order;
 mod people;
+mod rest;
 mod run;
 mod support;
+mod wake;

@@ -155,6 +155,7 @@ async fn no_more_are_in_flight_than_the_destination_allows() {
             async move {
                 let count = now.fetch_add(batch.len(), Ordering::SeqCst) + batch.len();
                 most.fetch_max(count, Ordering::SeqCst);
+                // A broker takes its time: without that, no two calls would ever be under way together.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 now.fetch_sub(batch.len(), Ordering::SeqCst);
                 inner.publish(batch).await

@@ -1,13 +1,12 @@
 //! Running, stopping, waking up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, Doorbell, ErrorKind, Ring, Shard, StoreError, header};
+use postrider_core::{ErrorKind, header};
 use postrider_memory::MemorySink;
+use postrider_relay::Settings;
 use postrider_relay::engine::Note;
-use postrider_relay::{Relay, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultySink, FaultyStore, Gate};
 use tokio::time::Instant;
@@ -206,107 +205,6 @@ async fn a_relay_that_is_stopped_during_its_initial_delay_returns_at_once() {
         .unwrap();
     let running = Running::start(&relay);
     until("a start", || running.polls() > 0).await;
-    running.stop().await;
-}
-
-/// A doorbell that is armed and never rings, as when all its messages get lost. It knows when it was armed.
-struct Silent {
-    store: FaultyStore,
-    armed_after: AtomicU64,
-}
-
-impl Doorbell for Silent {
-    fn arm(&self, _shards: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
-        self.armed_after
-            .store(self.store.reads().calls(), Ordering::SeqCst);
-        Box::pin(async { Ok(Box::pin(std::future::pending()) as Ring) })
-    }
-}
-
-/// A relay that sleeps for ten minutes and hears no doorbell.
-async fn asleep(memory: &MemoryStore, sink: &MemorySink) -> (Relay, Running) {
-    let faulty = FaultyStore::new(Arc::new(memory.clone()));
-    let bell = Arc::new(Silent {
-        store: faulty.clone(),
-        armed_after: AtomicU64::new(u64::MAX),
-    });
-    let store = Rewired {
-        inner: Arc::new(faulty.clone()),
-        bell: Some(bell.clone()),
-    };
-    let settings = Settings {
-        poll_interval: Duration::from_secs(600),
-        ..quick()
-    };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
-    let running = Running::start(&relay);
-    until("the look after arming", || {
-        faulty.reads().calls() > bell.armed_after.load(Ordering::SeqCst)
-    })
-    .await;
-    (relay, running)
-}
-
-#[tokio::test]
-async fn a_nudge_wakes_a_sleeping_relay_at_once() {
-    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
-    let (relay, running) = asleep(&store, &sink).await;
-    commit(&store, &["a"], 1);
-    relay.nudge();
-    sink.wait_for(1, PATIENCE).await.unwrap();
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_nudger_wakes_it_too() {
-    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
-    let (relay, running) = asleep(&store, &sink).await;
-    let nudger = relay.nudger();
-    commit(&store, &["a"], 1);
-    nudger.nudge();
-    sink.wait_for(1, PATIENCE).await.unwrap();
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_doorbell_wakes_a_relay_that_polls_once_in_ten_minutes() {
-    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
-    let settings = Settings {
-        poll_interval: Duration::from_secs(600),
-        ..quick()
-    };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
-    let running = Running::start(&relay);
-    for n in 1..=5 {
-        store.enqueue(event("a", n)).unwrap();
-        sink.wait_for(n as usize, PATIENCE).await.unwrap();
-        // Long enough to fall asleep again: the next one has to wake it, and does so however sleepy it is.
-        tokio::time::sleep(Duration::from_millis(60)).await;
-    }
-    running.stop().await;
-}
-
-/// Fault A20.
-#[tokio::test]
-async fn a_store_without_a_doorbell_is_polled() {
-    let (memory, sink) = (MemoryStore::new(4), MemorySink::new());
-    let store = Rewired {
-        inner: Arc::new(memory.clone()),
-        bell: None,
-    };
-    let running = Running::start(&relay(&store, &sink));
-    for n in 1..=5 {
-        memory.enqueue(event("a", n)).unwrap();
-        sink.wait_for(n as usize, PATIENCE).await.unwrap();
-    }
     running.stop().await;
 }
 

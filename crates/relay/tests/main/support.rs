@@ -17,12 +17,9 @@ use postrider_relay::{Observer, Relay, RelayBuilder, Report, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::ledger::{self, Arrived, Committed, Ledger};
 use postrider_testkit::model::Parked;
+pub(crate) use postrider_testkit::wait::{PATIENCE, until};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// How long a condition may take to come true: far more than it needs, because the machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Short delays everywhere, no jitter, three attempts.
 pub(crate) fn quick() -> Settings {
@@ -133,15 +130,6 @@ pub(crate) fn is_empty(store: &MemoryStore) -> bool {
     store.with_model(|model, _| model.is_empty())
 }
 
-/// Looks until a condition holds.
-pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 /// Gives a future so long and no longer.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
@@ -180,6 +168,13 @@ impl Running {
     /// How often the relay was woken so far: one that waits for something is not.
     pub(crate) fn polls(&self) -> u64 {
         self.polls.load(Ordering::SeqCst)
+    }
+
+    /// How often the relay is woken in this time. The time is what is measured: nothing tells that a relay goes on resting.
+    pub(crate) async fn woken_in(&self, time: Duration) -> u64 {
+        let before = self.polls();
+        tokio::time::sleep(time).await;
+        self.polls() - before
     }
 
     /// Stops as a service does, and waits for the end.
@@ -287,6 +282,7 @@ impl FnSink {
     /// A sink that takes its time for every call.
     pub(crate) fn slow(inner: &MemorySink, time: Duration) -> Self {
         Self::before(inner, move |inner, batch| async move {
+            // The slowness itself, which is what the tests ask for.
             tokio::time::sleep(time).await;
             inner.publish(batch).await
         })
