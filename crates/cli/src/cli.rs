@@ -9,17 +9,21 @@ use crate::args::{ActArgs, DemoArgs, EventArgs, FilterArgs, SendArgs, TailArgs};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, and nothing to complain of
-  1  done, and a problem was found (a violation, a dead event, no route, a step to migrate, nothing with that id)
-  2  the command line, the configuration or the input is wrong; nothing was changed
-  3  a database or broker cannot be used (unreachable, not migrated, read-only, full)
+  1  done, and a problem was found: a violation, a dead event, no route,
+     a step to migrate, nothing with that id
+  2  the command line, the configuration or the input is wrong;
+     nothing was changed
+  3  a database or broker cannot be used: unreachable, not migrated,
+     read-only, full
 
-Configuration: --config FILE, or the file named by POSTRIDER_CONFIG, or ./postrider.toml, or an embedded default (events of
-the SQLite file postrider.db go to events.jsonl). POSTRIDER__TABLE__KEY replaces a key of it, such as
-POSTRIDER__OUTBOX__MAIN__URL.";
+Configuration: --config FILE, or the file named by POSTRIDER_CONFIG, or
+./postrider.toml, or an embedded default (events of the SQLite file
+postrider.db go to events.jsonl). POSTRIDER__TABLE__KEY replaces a key of it,
+such as POSTRIDER__OUTBOX__MAIN__URL.";
 
 /// Carries the events that a service's transactions commit to the brokers that others listen to: in order, without loss.
 #[derive(Debug, Parser)]
-#[command(name = "postrider", version, after_long_help = EXIT_CODES, after_help = "`postrider help COMMAND` has examples and exit codes.")]
+#[command(name = "postrider", version, max_term_width = 100, after_long_help = EXIT_CODES, after_help = "`postrider help COMMAND` has examples and exit codes.")]
 pub struct Cli {
     /// The configuration file; default: POSTRIDER_CONFIG, ./postrider.toml, or an embedded default
     #[arg(long, short, global = true, value_name = "FILE")]
@@ -87,12 +91,14 @@ Examples:
   timeout --preserve-status --signal=INT 1 postrider run
   POSTRIDER__LOG__FORMAT=json postrider run --until-empty
 
---until-empty waits while a destination is down or another relay holds the lease; `timeout` bounds it:
+--until-empty waits while a destination is down or another relay holds the
+lease; `timeout` bounds it:
 timeout --preserve-status --signal=INT 60 postrider run --until-empty
 
-With --until-empty, exit code 1 means that something is left: queued (also after a signal), refused and to be tried again,
-held back, or dead (`postrider dead list`). Events that are scheduled for later do not count. Exit code 3 if whoever reads
-the events on standard output goes away.")]
+With --until-empty, exit code 1 means that something is left: queued (also
+after a signal), refused and to be tried again, held back, or dead
+(`postrider dead list`). Events that are scheduled for later do not count.
+Exit code 3 if whoever reads the events on standard output goes away.")]
     Run {
         /// Stop when nothing is queued or due any more; waits while a destination is down or another relay holds the lease
         #[arg(long)]
@@ -114,13 +120,14 @@ the events on standard output goes away.")]
     /// payload_text in its place holds text that is not JSON, with a content_type that says what it is.
     /// One bad line and nothing is sent.
     #[command(after_long_help = r#"Examples:
-  postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"total": 1250}'
-  postrider send --type OrderPlaced --aggregate ORDER/42 --id my-own-id --header tenant=a
-  postrider send --type Reminder --aggregate ORDER/42 --delay 1h --payload '{}' --json
-  echo '{"event_type":"A","aggregate_type":"ORDER","aggregate_id":"42","payload":{"n":1}}' \
+  postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"n": 1}'
+  postrider send --type OrderPlaced --aggregate ORDER/42 --header tenant=a
+  postrider send --type Reminder --aggregate ORDER/42 --delay 1h --json
+  echo '{"event_type":"A","aggregate_type":"ORDER","aggregate_id":"42"}' \
     | postrider send --lines
 
-Exit code 2 if an event is refused (payload that is not JSON, an id used twice, a limit); then nothing was sent."#)]
+Exit code 2 if an event is refused (payload that is not JSON, an id used
+twice, a limit); then nothing was sent."#)]
     Send(Box<SendArgs>),
 
     /// Show the state of the outboxes in numbers
@@ -130,11 +137,14 @@ Examples:
   postrider status --json
   postrider status --check || echo trouble
 
-DELIVERED (published in JSON) counts an event once per destination; RETRY, WAIT, HELD and SCHED are parked events that move by
-themselves, DUPL repeats that were not published again, DISC what was thrown away. Columns of zeros are left out.
+DELIVERED (published in JSON) counts an event once per destination; RETRY,
+WAIT, HELD and SCHED are parked events that move by themselves, DUPL repeats
+that were not published again, DISC what was thrown away. Columns of zeros are
+left out.
 
-With --check, exit code 1 if there are more dead events than [health] max_dead, events refused for longer than
-relay.stalled_after, unpublished ones from max_unpublished on, or one older than max_age.")]
+With --check, exit code 1 if there are more dead events than [health] max_dead,
+events refused for longer than relay.stalled_after, unpublished ones from
+max_unpublished on, or one older than max_age.")]
     Status {
         /// Exit with 1 if something needs a person
         #[arg(long)]
@@ -214,8 +224,8 @@ Examples:
   postrider migrate print
   postrider migrate print --down
 
-With --role, for PostgreSQL: also the grants that let a role run a relay and nothing more, as in
-`postrider migrate print --role relay | psql orders`.")]
+With --role, for PostgreSQL: also the grants that let a role run a relay and
+nothing more, as in `postrider migrate print --role relay | psql orders`.")]
     Print {
         #[command(flatten)]
         outbox: OutboxArg,
@@ -261,7 +271,8 @@ pub enum RouteCommand {
     #[command(after_long_help = "\
 Examples:
   postrider route explain --type OrderPlaced --aggregate ORDER/42
-  postrider route explain --type OrderPlaced --aggregate ORDER/42 --header tenant=a --json
+  postrider route explain --type OrderPlaced --aggregate ORDER/42 \\
+    --header tenant=a --json
 
 Exit code 1 if no route matches or an address cannot be filled in.")]
     Explain(Box<EventArgs>),
@@ -313,7 +324,8 @@ Examples:
   postrider dead redrive --kind no_route --dry-run
   postrider dead redrive --all --yes --json
 
-Exit code 1 if an id does not exist or its event is in another state; 0 if there is nothing to redrive.")]
+Exit code 1 if an id does not exist or its event is in another state; 0 if
+there is nothing to redrive.")]
     Redrive(ActArgs),
     /// Throw dead events away
     ///

@@ -11,6 +11,12 @@ use crate::failure::Failure;
 /// The longest text in one cell of a table: an error text may have 2,000 characters, a screen has 100.
 const MAX_CELL: usize = 120;
 
+/// The widest column that others are aligned behind; an id of our own has 36 characters.
+const MAX_COLUMN: usize = 40;
+
+/// What a line may take before it is broken.
+const SCREEN: usize = 100;
+
 /// Where a command's result goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
@@ -81,6 +87,52 @@ fn table(headers: &[&str], rows: Vec<Vec<String>>, terminal: bool) -> String {
         .join("\n")
 }
 
+/// Columns of lines that come one by one: each is as wide as the widest so far, within reason.
+#[derive(Debug, Default)]
+pub struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// Makes room for a line before it is printed.
+    pub fn fit(&mut self, cells: &[String]) {
+        self.widths.resize(self.widths.len().max(cells.len()), 0);
+        for (width, cell) in self.widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count().min(MAX_COLUMN));
+        }
+    }
+
+    /// The line, two spaces between columns.
+    pub fn line(&mut self, cells: &[String]) -> String {
+        self.fit(cells);
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&self.widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    }
+}
+
+/// A text behind a label, broken at spaces so that it fits a screen; further lines stand below the first.
+pub fn wrapped(label: &str, text: &str) -> String {
+    let indent = label.chars().count();
+    let (mut lines, mut column) = (label.to_owned(), indent);
+    for (index, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if index > 0 && column + 1 + width > SCREEN {
+            lines.push_str(&format!("\n{}", " ".repeat(indent)));
+            column = indent;
+        } else if index > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}
+
 /// Text from outside, for a cell.
 pub fn cell(text: &str) -> String {
     let shown = inert(text, MAX_CELL);
@@ -125,6 +177,35 @@ mod tests {
         ];
         let text = table(&["ID", "TEXT"], rows, false);
         assert_eq!(text, "ID   TEXT\na    x\\u{1b}[31m\nbcd  y");
+    }
+
+    #[test]
+    fn lines_that_come_one_by_one_are_aligned() {
+        let cells = |texts: [&str; 2]| texts.map(str::to_owned);
+        let mut columns = Columns::default();
+        columns.fit(&cells(["abc", ""]));
+        assert_eq!(columns.line(&cells(["a", "x"])), "a    x");
+        assert_eq!(columns.line(&cells(["abcdé", "x"])), "abcdé  x");
+        assert_eq!(columns.line(&cells(["a", ""])), "a");
+    }
+
+    #[test]
+    fn long_texts_are_broken_at_spaces() {
+        let text = wrapped("error  ", &"word ".repeat(30));
+        assert!(
+            text.lines().count() == 2 && text.lines().all(|line| line.len() <= 100),
+            "{text}"
+        );
+        assert!(
+            text.lines()
+                .nth(1)
+                .is_some_and(|line| line.starts_with("       word"))
+        );
+        assert_eq!(
+            wrapped("", &"x".repeat(200)),
+            "x".repeat(200),
+            "what has no spaces stays whole"
+        );
     }
 
     #[test]

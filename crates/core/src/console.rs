@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{BoxFuture, DestinationName, Event, EventId, Filter, RelayId, Seq, Shard, StoreError, Timestamp};
+use crate::{
+    BoxFuture, DestinationName, Event, EventId, Filter, Payload, RelayId, Seq, Shard, StoreError, Timestamp,
+};
 
 /// What people see of an event. Derived from where it is, never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,12 +126,36 @@ pub struct Sent {
     pub event_id: EventId,
     /// Its type.
     pub event_type: String,
+    /// Type and id of its aggregate.
+    pub aggregate: (String, String),
     /// What it keeps order by.
     pub key: String,
+    /// Its headers.
+    pub headers: BTreeMap<String, String>,
     /// Where it went.
     pub destination: Option<DestinationName>,
     /// The destination's receipt.
     pub receipt: Option<String>,
+}
+
+impl Sent {
+    /// The event without its payload: enough for a destination to fill in its address.
+    pub fn without_payload(&self) -> Event {
+        let (aggregate_type, aggregate_id) = self.aggregate.clone();
+        Event {
+            id: self.event_id.clone(),
+            event_type: self.event_type.clone(),
+            aggregate_type,
+            aggregate_id,
+            key: Some(self.key.clone()),
+            payload: Payload::Tombstone,
+            content_type: None,
+            headers: self.headers.clone(),
+            priority: 0,
+            available_at: None,
+            created_at: None,
+        }
+    }
 }
 
 /// A piece of the history.
@@ -195,6 +221,8 @@ pub struct EventRecord {
     pub seq: Seq,
     /// The event as stored, or why the row is not one.
     pub event: Result<Event, String>,
+    /// The payload of a row that is not an event, as it is stored: bytes where the text is none. None for an event.
+    pub bad_payload: Option<Payload>,
     /// Its id, also when the row is bad.
     pub event_id: EventId,
     /// Its type, also when the row is bad.

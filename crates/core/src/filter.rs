@@ -69,6 +69,7 @@ mod tests {
         EventRecord {
             seq: Seq(1),
             event: Err("not of interest".to_owned()),
+            bad_payload: None,
             event_id: "one".into(),
             event_type: "Placed".to_owned(),
             key: "ORDER/1".to_owned(),

@@ -172,7 +172,8 @@ fn payload(text: Option<String>, bytes: Option<&[u8]>) -> Payload {
     }
 }
 
-fn headers(text: Option<&str>) -> std::result::Result<BTreeMap<String, String>, String> {
+/// The headers of a column, or why they are none.
+pub(crate) fn headers(text: Option<&str>) -> std::result::Result<BTreeMap<String, String>, String> {
     let Some(text) = text else {
         return Ok(BTreeMap::new());
     };

@@ -42,6 +42,8 @@ pub(crate) struct Stored {
     /// The bytes of all columns, whether or not they could be read.
     pub(crate) size: usize,
     pub(crate) event: Result<Event, String>,
+    /// The payload of a row that is not an event, as it is stored.
+    pub(crate) bad_payload: Option<Payload>,
 }
 
 impl Stored {
@@ -85,12 +87,12 @@ impl Stored {
             available_at,
             created_at: Some(created_at),
         };
-        let event = match fields.bad {
-            Some(reason) => Err(reason),
-            None => event
-                .validate()
-                .map(|()| event)
-                .map_err(|invalid| invalid.to_string()),
+        let bad = fields
+            .bad
+            .or_else(|| event.validate().err().map(|invalid| invalid.to_string()));
+        let (event, bad_payload) = match bad {
+            Some(reason) => (Err(reason), Some(event.payload)),
+            None => (Ok(event), None),
         };
         Ok(Self {
             seq: seq(place),
@@ -105,6 +107,7 @@ impl Stored {
             replay,
             size,
             event,
+            bad_payload,
         })
     }
 
@@ -200,12 +203,17 @@ impl Fields<'_, '_> {
     }
 
     fn payload(&mut self) -> rusqlite::Result<Payload> {
-        let payload = match (self.text(8, "payload")?, self.row.get_ref(9)?) {
-            (Some(text), _) => Payload::Text(text),
-            (None, ValueRef::Blob(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
-            (None, _) => Payload::Tombstone,
-        };
-        Ok(payload)
+        Ok(match (self.row.get_ref(8)?, self.row.get_ref(9)?) {
+            (ValueRef::Text(bytes), _) => match std::str::from_utf8(bytes) {
+                Ok(text) => Payload::Text(text.to_owned()),
+                Err(_) => {
+                    self.refuse("payload", "is not valid UTF-8");
+                    Payload::Bytes(Bytes::copy_from_slice(bytes))
+                }
+            },
+            (_, ValueRef::Blob(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
+            _ => Payload::Tombstone,
+        })
     }
 
     fn headers(&mut self) -> rusqlite::Result<BTreeMap<String, String>> {

@@ -151,6 +151,8 @@ cases! { $ store_suite, store, "Store"
         a_listing_pages_through_everything_once [Console];
         a_listing_shows_the_worst_state [Console];
         a_reused_id_shows_every_record [Console];
+        a_bad_row_shows_its_payload [BadRows Console];
+        what_was_sent_is_enough_for_its_address [Console];
         failures_are_grouped_by_destination_and_kind [Console];
         what_fails_for_long_is_found [Console];
         a_purge_keeps_the_count_of_published [Console];

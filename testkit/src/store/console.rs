@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use postrider_core::{EventRecord, Filter, Leaves, Settled, Status};
+use postrider_core::{Event, EventRecord, Filter, Leaves, Settled, Status};
 
 use super::bench::Bench;
-use super::words::{dead, event, event_with, leaves_as, refused, sent, to, waiting};
+use super::words::{dead, event, event_with, leaves_as, parks_as, refused, sent, to, waiting};
 use crate::wait::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -102,6 +102,63 @@ pub(super) async fn a_reused_id_shows_every_record(bench: Bench) {
             .expect("shown")
             .is_empty()
     );
+}
+
+pub(super) async fn a_bad_row_shows_its_payload(bench: Bench) {
+    let bad = event_with("bad", "k", "{\"n\": 1 }");
+    let mut tx = bench.begin().await;
+    tx.insert_bad(&bad).await.expect("inserted as a bad row");
+    tx.insert(&event("good", "l")).await.expect("inserted");
+    tx.commit().await;
+    let payload = async |id: &str| {
+        let shown = bench.console().show(id.into()).await.expect("shown").remove(0);
+        assert_eq!(
+            shown.event.is_err(),
+            shown.bad_payload.is_some(),
+            "one of the two has it"
+        );
+        shown.bad_payload
+    };
+    assert_eq!(
+        payload("bad").await.as_ref(),
+        Some(&bad.payload),
+        "while it is queued"
+    );
+    assert_eq!(payload("good").await, None);
+    let relay = bench.relay("one").await;
+    let rows = relay.queued().await;
+    relay.settle_one(parks_as(&rows[0], vec![dead(None)])).await;
+    assert_eq!(
+        payload("bad").await.as_ref(),
+        Some(&bad.payload),
+        "while it is dead"
+    );
+}
+
+pub(super) async fn what_was_sent_is_enough_for_its_address(bench: Bench) {
+    let plain = event("plain", "k");
+    let full = Event {
+        key: Some("K".to_owned()),
+        headers: [("tenant".to_owned(), "it's \"é\"".to_owned())].into(),
+        ..event("full", "l")
+    };
+    let (relay, rows) = bench.queued(&[plain.clone(), full.clone()]).await;
+    for row in &rows {
+        relay.settle_one(sent(row, &["d"])).await;
+    }
+    let page = bench.console().sent(None, 10, None).await.expect("the history");
+    for (sent, event) in page.events.iter().zip([plain, full]) {
+        let known = sent.without_payload();
+        assert_eq!(known.key_text(), event.key_text());
+        let with_payload = Event {
+            key: event.key.clone(),
+            payload: event.payload.clone(),
+            content_type: event.content_type.clone(),
+            ..known
+        };
+        assert_eq!(with_payload, event);
+    }
+    assert_eq!(page.events.len(), 2);
 }
 
 pub(super) async fn failures_are_grouped_by_destination_and_kind(bench: Bench) {

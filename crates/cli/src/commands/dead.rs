@@ -9,7 +9,7 @@ use super::record::{self, Beside};
 use crate::args::FilterArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Output, cell, key, time, whole};
+use crate::output::{Output, cell, key, time, whole, wrapped};
 use crate::wire;
 
 /// One row of the listing.
@@ -61,22 +61,9 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     if out.is_json() || entries.is_empty() && unread.is_some() {
         return unread.or(out.is_json(), Done::Fine);
     }
-    let headers = [
-        "ID",
-        "STATE",
-        "TYPE",
-        "KEY",
-        "OUTBOX",
-        "DESTINATION",
-        "FAILED",
-        "KIND",
-        "ERROR",
-        "WHAT TO DO",
-    ];
-    match (entries.is_empty(), out.is_terminal()) {
-        (true, _) => out.line("no dead events")?,
-        (false, true) => out.line(blocks(&entries))?,
-        (false, false) => out.table(&headers, entries.iter().map(row).collect())?,
+    match entries.is_empty() {
+        true => out.line("no dead events")?,
+        false => out.line(blocks(&entries))?,
     }
     if more {
         out.line(format!(
@@ -99,7 +86,8 @@ fn failed(route: &RecordedRoute) -> String {
         .map_or_else(|| "-".to_owned(), |(_, last)| time(last))
 }
 
-/// For a person: a few lines an event, and then what to do about each kind, once.
+/// A few lines an event, and then what to do about each kind, once. A table of all this is too wide for any screen, and
+/// scripts have JSON.
 fn blocks(entries: &[Entry]) -> String {
     let mut text = String::new();
     let mut advice = BTreeMap::new();
@@ -122,7 +110,7 @@ fn blocks(entries: &[Entry]) -> String {
             format!("  key          {}", key(&record.key)),
             format!("  destination  {} of {outbox}", cell(destination)),
             format!("  failed       {}", failed(route)),
-            format!("  error        {}", cell(route.error.as_deref().unwrap_or("-"))),
+            wrapped("  error        ", &cell(route.error.as_deref().unwrap_or("-"))),
         ];
         text.push_str(&lines.join("\n"));
         text.push_str("\n\n");
@@ -130,30 +118,8 @@ fn blocks(entries: &[Entry]) -> String {
     }
     let advice = advice
         .iter()
-        .map(|(kind, sentence)| format!("{}: {sentence}", cell(kind)));
+        .map(|(kind, sentence)| wrapped(&format!("{}: ", cell(kind)), sentence));
     text + &advice.collect::<Vec<_>>().join("\n")
-}
-
-fn row(
-    Entry {
-        outbox,
-        record,
-        route,
-    }: &Entry,
-) -> Vec<String> {
-    let text = |text: Option<&str>| cell(text.unwrap_or("-"));
-    vec![
-        whole(record.event_id.as_str()),
-        state(route).to_owned(),
-        cell(&record.event_type),
-        key(&record.key),
-        outbox.clone(),
-        text(route.destination.as_ref().map(|name| name.as_str())),
-        failed(route),
-        text(route.error_kind.as_deref()),
-        text(route.error.as_deref()),
-        text(record::advice(route)),
-    ]
 }
 
 /// Failures that look alike, the most frequent first.
@@ -217,6 +183,7 @@ mod tests {
             record: EventRecord {
                 seq: postrider_core::Seq(1),
                 event: Err("bad".into()),
+                bad_payload: None,
                 event_id: id.into(),
                 event_type: "A".into(),
                 key: "T/1".into(),
@@ -229,7 +196,7 @@ mod tests {
                 attempts: 0,
                 failures: 1,
                 error_kind: Some("bad_row".into()),
-                error: Some("bad".into()),
+                error: Some("bad ".repeat(40)),
                 failed: None,
                 next_attempt_at: None,
                 published_at: None,
@@ -239,5 +206,10 @@ mod tests {
         let text = blocks(&[entry(&id), entry("b")]);
         assert!(text.contains(&id) && text.contains("b  dead: bad_row"), "{text}");
         assert_eq!(text.matches("Correct the producer").count(), 1, "{text}");
+        let widest = blocks(&[entry("b")])
+            .lines()
+            .map(|line| line.chars().count())
+            .max();
+        assert!(widest.is_some_and(|columns| columns <= 100), "{widest:?}");
     }
 }

@@ -1,6 +1,8 @@
 //! One event with everything known of it, as JSON and as text.
 
-use postrider_core::{ErrorKind, EventId, EventRecord, Payload, RecordedRoute, Router, Status};
+use postrider_core::{
+    DestinationName, ErrorKind, Event, EventId, EventRecord, Payload, RecordedRoute, Router, Status,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -17,24 +19,32 @@ pub struct Beside<'a> {
 impl Beside<'_> {
     /// Where a destination sends the event, as far as the configuration of today tells.
     fn address(&self, record: &EventRecord, route: &RecordedRoute) -> Option<String> {
-        let (name, event) = (route.destination.as_ref()?, record.event.as_ref().ok()?);
-        let destinations = self.router.destinations();
-        let destination = destinations
-            .iter()
-            .find(|destination| destination.name == *name)?;
-        let (address, _) = destination.render(event).ok()?;
-        let parts: Vec<String> = address
-            .0
-            .iter()
-            .map(|(part, text)| format!("{part} {text}"))
-            .collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
+        address(
+            self.router,
+            route.destination.as_ref()?,
+            record.event.as_ref().ok()?,
+        )
     }
 
     fn behind(&self, route: &RecordedRoute) -> Option<&str> {
         let waits = route.status == Status::Waiting;
         self.behind.as_ref().filter(|_| waits).map(EventId::as_str)
     }
+}
+
+/// Where a destination of the configuration of today sends an event.
+pub fn address(router: &Router, name: &DestinationName, event: &Event) -> Option<String> {
+    let destinations = router.destinations();
+    let destination = destinations
+        .iter()
+        .find(|destination| destination.name == *name)?;
+    let (address, _) = destination.render(event).ok()?;
+    let parts: Vec<String> = address
+        .0
+        .iter()
+        .map(|(part, text)| format!("{part} {text}"))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The event as JSON. The payload only where it is asked for: it may hold personal data.
@@ -56,7 +66,13 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
         "destinations": record.routes.iter().map(route).collect::<Vec<_>>(),
     });
     match &record.event {
-        Err(reason) => value["bad_row"] = reason.as_str().into(),
+        Err(reason) => {
+            value["bad_row"] = reason.as_str().into();
+            if let (true, Some(stored)) = (payload, &record.bad_payload) {
+                let (name, text) = payload_text(stored);
+                value[name] = text.map_or(Value::Null, Value::String);
+            }
+        }
         Ok(event) => {
             value["aggregate_type"] = event.aggregate_type.as_str().into();
             value["aggregate_id"] = event.aggregate_id.as_str().into();
@@ -81,6 +97,15 @@ fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
             "payload_hex",
             Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         ),
+    }
+}
+
+/// The payload of a row that is no event, for people: what is wrong with it must be seen, so what is no text is escaped.
+fn escaped(payload: &Payload) -> String {
+    match payload {
+        Payload::Text(text) => whole(text),
+        Payload::Bytes(bytes) => bytes.escape_ascii().to_string(),
+        Payload::Tombstone => "none".to_owned(),
     }
 }
 
@@ -135,12 +160,8 @@ pub fn print(
             {
                 lines.push(("bad row", whole(reason)));
             }
-            if payload {
-                let place = format!(
-                    "not shown, as the row is no event: see seq {} in the database",
-                    record.seq.0
-                );
-                lines.push(("payload", place));
+            if let (true, Some(stored)) = (payload, &record.bad_payload) {
+                lines.push(("payload", escaped(stored)));
             }
         }
         Ok(event) => {

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use postrider_core::{Cursor, Sent, SentPage};
+use postrider_core::{Cursor, Router, Sent, SentPage};
 use serde_json::json;
 
+use super::record::address;
 use crate::args::TailArgs;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Output, cell, key, time};
+use crate::output::{Columns, Output, cell, key, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -59,15 +60,19 @@ pub async fn tail(config: &Config, out: Output, wanted: &TailArgs) -> Result<Don
     }
     last.sort_by_key(|(_, sent)| sent.published_at);
     let begin = last.len().saturating_sub(wanted.lines);
-    last[begin..]
-        .iter()
-        .try_for_each(|(name, sent)| print(out, name, sent))?;
+    let mut lines = Lines::new(config, out);
+    for (_, sent) in &last[begin..] {
+        lines.columns.fit(&lines.cells(sent));
+    }
+    for (name, sent) in &last[begin..] {
+        lines.print(name, sent)?;
+    }
     let ended = failed.or(out.is_json(), Done::Fine);
     match (wanted.follow && !histories.is_empty(), ended) {
-        (true, Ok(_)) => follow(out, &mut histories).await,
+        (true, Ok(_)) => follow(lines, &mut histories).await,
         (true, Err(failure)) => {
             failure.report(out.is_json());
-            follow(out, &mut histories).await
+            follow(lines, &mut histories).await
         }
         (false, ended) => ended,
     }
@@ -88,7 +93,7 @@ fn with_history<'a>(config: &'a Config, wanted: &TailArgs) -> Result<Vec<(&'a st
 }
 
 /// Goes on with what is published, until stopped.
-async fn follow(out: Output, histories: &mut [History<'_>]) -> Result<Done, Failure> {
+async fn follow(mut lines: Lines<'_>, histories: &mut [History<'_>]) -> Result<Done, Failure> {
     let stop = signal::stop_token();
     while stop
         .run_until_cancelled(tokio::time::sleep(LOOK_EVERY))
@@ -98,31 +103,55 @@ async fn follow(out: Output, histories: &mut [History<'_>]) -> Result<Done, Fail
         for history in histories.iter_mut() {
             let sent = history.look(PAGE).await?;
             let name = &history.opened.name;
-            sent.iter().try_for_each(|sent| print(out, name, sent))?;
+            sent.iter().try_for_each(|sent| lines.print(name, sent))?;
         }
     }
     Ok(Done::Fine)
 }
 
-fn print(out: Output, outbox: &str, sent: &Sent) -> Result<(), Failure> {
-    let destination = sent.destination.as_ref().map_or("", |name| name.as_str());
-    let value = json!({
-        "outbox": outbox,
-        "published_at": time(sent.published_at),
-        "event_id": sent.event_id.as_str(),
-        "event_type": sent.event_type,
-        "key": sent.key,
-        "destination": destination,
-        "receipt": sent.receipt,
-    });
-    let text = format!(
-        "{}  {}  {}  {}  → {} {}",
-        time(sent.published_at),
-        cell(sent.event_id.as_str()),
-        cell(&sent.event_type),
-        key(&sent.key),
-        cell(destination),
-        cell(sent.receipt.as_deref().unwrap_or("")),
-    );
-    out.either(&value, text.trim_end())
+/// What is printed of each event, below what was printed before.
+struct Lines<'a> {
+    router: &'a Router,
+    out: Output,
+    columns: Columns,
+}
+
+impl<'a> Lines<'a> {
+    fn new(config: &'a Config, out: Output) -> Self {
+        let (router, columns) = (&config.router, Columns::default());
+        Self { router, out, columns }
+    }
+
+    fn address(&self, sent: &Sent) -> Option<String> {
+        address(self.router, sent.destination.as_ref()?, &sent.without_payload())
+    }
+
+    fn cells(&self, sent: &Sent) -> [String; 7] {
+        let destination = sent.destination.as_ref().map_or("", |name| name.as_str());
+        [
+            time(sent.published_at),
+            cell(sent.event_id.as_str()),
+            cell(&sent.event_type),
+            key(&sent.key),
+            format!("→ {}", cell(destination)),
+            cell(&self.address(sent).unwrap_or_default()),
+            cell(sent.receipt.as_deref().unwrap_or("")),
+        ]
+    }
+
+    fn print(&mut self, outbox: &str, sent: &Sent) -> Result<(), Failure> {
+        let value = json!({
+            "outbox": outbox,
+            "published_at": time(sent.published_at),
+            "event_id": sent.event_id.as_str(),
+            "event_type": sent.event_type,
+            "key": sent.key,
+            "destination": sent.destination.as_ref().map_or("", |name| name.as_str()),
+            "address": self.address(sent),
+            "receipt": sent.receipt,
+        });
+        let cells = self.cells(sent);
+        let text = self.columns.line(&cells);
+        self.out.either(&value, text)
+    }
 }

@@ -25,6 +25,39 @@ fn they_are_listed_and_shown() {
 }
 
 #[test]
+fn a_listing_fits_a_screen() {
+    let place = Place::busy();
+    let listed = place
+        .run(&["dead", "list"])
+        .expect(0)
+        .says("dead-1")
+        .says("no_route: Add a route");
+    for line in listed.out.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn the_payload_of_a_row_that_is_no_event_is_shown_as_it_is_stored() {
+    let place = Place::ready(ORDERS_ONLY);
+    let database = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let insert = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload, headers)
+                  VALUES ('headers', 'T', 'ORDER', '1', '{\"a\": \"' || char(27) || '\"}', 'none'),
+                         ('bytes', 'T', 'ORDER', '2', CAST(x'7b22ff7d' AS TEXT), NULL)";
+    database.execute_batch(insert).unwrap();
+    place.run(&["run", "--until-empty"]).expect(1);
+    let show = |id: &str, rest: &[&str]| place.run(&[&["dead", "show", id][..], rest].concat()).expect(0);
+    show("headers", &["--payload"]).says("payload     {\"a\": \"\\u{1b}\"}");
+    show("bytes", &["--payload"]).says("payload     {\\\"\\xff}");
+    let json = show("bytes", &["--payload", "--json"]).json();
+    assert_eq!(json[0]["payload_hex"], "7b22ff7d", "{json}");
+    assert!(
+        !show("bytes", &[]).out.contains("xff"),
+        "only where it is asked for"
+    );
+}
+
+#[test]
 fn redrive_routes_anew() {
     let place = Place::busy();
     let dry = place
@@ -62,6 +95,7 @@ fn show_names_the_head_of_the_line_and_the_address() {
         ("head", "TICKET/1", "K"),
         ("next", "ORDER/1", "K"),
         ("free", "ORDER/2", "L"),
+        ("a-longer-id", "ORDER/3", "Longer"),
     ] {
         let args = [
             "--aggregate",
@@ -82,6 +116,15 @@ fn show_names_the_head_of_the_line_and_the_address() {
     let json = place.run(&["show", "next", "--json"]).expect(0).json();
     assert_eq!(json[0]["destinations"][0]["behind"], "head", "{json}");
     place.run(&["show", "free"]).expect(0).says("path order.jsonl");
+    let tailed = place.run(&["tail"]).expect(0).says("path order.jsonl");
+    let json = place.run(&["tail", "-n", "1", "--json"]).expect(0).json();
+    assert_eq!(json["address"], "path order.jsonl", "{json}");
+    let arrows: Vec<_> = tailed.out.lines().map(|line| line.find('→')).collect();
+    assert!(
+        arrows.len() == 2 && arrows[0] == arrows[1],
+        "aligned:\n{}",
+        tailed.out
+    );
     place.run(&["show", "head"]).expect(0).says("after 1 failure,");
 }
 

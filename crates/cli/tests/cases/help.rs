@@ -64,6 +64,28 @@ fn the_top_level_help_lists_the_commands_and_the_exit_codes() {
     place.run(&["mirgate"]).expect(2).complains("migrate");
 }
 
+/// Lines that are broken by hand must not be broken again by a screen of the usual width.
+#[test]
+fn every_help_fits_a_narrow_screen() {
+    let place = Place::empty();
+    for command in [&[][..]].into_iter().chain(COMMANDS) {
+        for flag in ["--help", "-h"] {
+            let args = [command, &[flag]].concat();
+            let help = place.run_with(&args, &[("COLUMNS", "80")]).expect(0).out;
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{command:?}\n{line}");
+            }
+            let orphan = |lines: &[&str]| lines[0].len() > 60 && !lines[1].is_empty() && lines[1].len() < 12;
+            let lines: Vec<&str> = help.lines().collect();
+            let bad: Vec<_> = lines
+                .windows(3)
+                .filter(|lines| orphan(lines) && !lines[2].is_empty())
+                .collect();
+            assert!(bad.is_empty(), "broken twice: {command:?}\n{bad:?}");
+        }
+    }
+}
+
 #[test]
 fn every_command_has_json() {
     let place = Place::empty();

@@ -53,6 +53,7 @@ fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
         event_id: stored.event_id.clone(),
         event_type: stored.event.event_type.clone(),
         created_at: stored.created_at,
+        bad_payload: stored.bad.as_ref().map(|_| stored.event.payload.clone()),
         event: stored.into_event(),
         routes: vec![route],
     })

@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 use super::View;
 use crate::clock::Micros;
 use crate::error::{Error, Result};
+use crate::row::headers;
 
 /// How many pages of a partition are looked at first; twice as many each time that was not enough.
 const PAGES: i64 = 16;
@@ -87,7 +88,8 @@ impl Look<'_> {
         // The bounds of the day are written out, so that the planner leaves out every other partition.
         let sql = view.sql(&format!(
             "SELECT published_at, seq, coalesce(destination, ''), outcome, event_id, event_type,
-                    coalesce(event_key, aggregate_type || '/' || aggregate_id), receipt
+                    coalesce(event_key, aggregate_type || '/' || aggregate_id), receipt,
+                    aggregate_type, aggregate_id, headers
              FROM {{outbox_sent}}
              WHERE published_at >= timestamptz '{day} 00:00:00+00'
                AND published_at < timestamptz '{day} 00:00:00+00' + interval '24 hours'
@@ -161,6 +163,9 @@ fn event(mark: &Mark, row: &Row) -> Result<Sent> {
         key: row.try_get(6)?,
         destination: destination.map(DestinationName::from),
         receipt: row.try_get(7)?,
+        aggregate: (row.try_get(8)?, row.try_get(9)?),
+        // Only valid events are published.
+        headers: headers(row.try_get(10)?).unwrap_or_default(),
     })
 }
 

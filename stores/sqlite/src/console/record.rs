@@ -53,6 +53,7 @@ fn begin(view: &View<'_>, row: &Row<'_>, route: RecordedRoute) -> Result<EventRe
         event_type: stored.event_type,
         created_at: stored.created_at,
         event: stored.event,
+        bad_payload: stored.bad_payload,
         routes: vec![route],
     })
 }

@@ -19,7 +19,7 @@ pub(super) fn sent(
     let order = if after.is_some() { "" } else { " DESC" };
     let sql = view.sql(&format!(
         "SELECT id, published_at, event_id, event_type, coalesce(event_key, aggregate_type || '/' || aggregate_id),
-                destination, receipt
+                destination, receipt, aggregate_type, aggregate_id, headers
          FROM {{outbox_sent}}
          WHERE id > ?1 AND id <= ?2 AND outcome = 'published' AND (?3 IS NULL OR event_type = ?3)
          ORDER BY id{order} LIMIT ?4"
@@ -47,6 +47,7 @@ fn newest(view: &View<'_>) -> Result<i64> {
 
 fn event(row: &Row<'_>) -> rusqlite::Result<Sent> {
     let destination: Option<String> = row.get(5)?;
+    let headers: Option<String> = row.get(9)?;
     Ok(Sent {
         published_at: Timestamp(row.get(1)?),
         event_id: EventId::from(row.get::<_, String>(2)?),
@@ -56,5 +57,10 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Sent> {
             .filter(|name| !name.is_empty())
             .map(DestinationName::from),
         receipt: row.get(6)?,
+        aggregate: (row.get(7)?, row.get(8)?),
+        // Only valid events are published.
+        headers: headers
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default(),
     })
 }
