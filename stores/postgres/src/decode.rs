@@ -56,9 +56,7 @@ pub(crate) const HEAD: usize = column::FILE + 1 - column::GIVEN;
 /// Headers do not count: a producer that repeats itself sends a new trace context with the same event. The bounds on the
 /// time leave the partitions of other days out.
 pub(crate) fn sent_before(table: &str) -> String {
-    let sent = "FROM {outbox_sent} s WHERE s.event_id = TABLE.event_id
-        AND s.published_at > now() - make_interval(secs => $17::double precision)
-        AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL";
+    let sent = sent(table, "$17");
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");
     let kind = |of: &str| {
         format!(
@@ -79,6 +77,21 @@ pub(crate) fn sent_before(table: &str) -> String {
         kind("TABLE"),
     )
     .replace("TABLE", table)
+}
+
+/// The part of the history that counts for a duplicate of a row, within so many seconds.
+pub(crate) fn sent(table: &str, seconds: &str) -> String {
+    format!(
+        "FROM {{outbox_sent}} s WHERE s.event_id = {table}.event_id
+         AND s.published_at > now() - make_interval(secs => {seconds}::double precision)
+         AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL"
+    )
+}
+
+/// Whether an answer of `read_near.sql` says that it cannot answer.
+pub(crate) fn takes_the_long_way(rows: &[Row]) -> Result<bool> {
+    let first = rows.first().map(|row| row.try_get::<_, i32>(column::KIND));
+    Ok(first.transpose()? != Some(0))
 }
 
 /// What the head of the answer says, and what is gathered while its rows are taken.

@@ -150,6 +150,11 @@ impl Horizon {
         self.lock().decided
     }
 
+    /// The last place that was given when the last read looked; zero before any has.
+    pub(crate) fn given(&self) -> i64 {
+        self.lock().given
+    }
+
     /// Takes the last place given and the file of the table, as a read saw them. Places that begin anew, in a table that was
     /// emptied or made again, prove that nothing which is known is about them. They may have come further than before by the
     /// time of the next look, but an emptied table is in another file. So is one that was only rewritten, which costs a read

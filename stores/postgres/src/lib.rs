@@ -61,6 +61,7 @@ mod ident;
 mod identity;
 mod inbox;
 mod lease;
+mod near;
 mod operator;
 mod overdue;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::ident::Tables;
 use crate::session::Session;
 use crate::supervise::Link;
 use crate::tls::Address;
-use crate::{PgOptions, PgStore, read, settle};
+use crate::{PgOptions, PgStore, near, read, settle};
 use std::sync::Arc;
 
 const SHARDS: usize = 64;
@@ -41,6 +41,7 @@ impl Planner {
         let tables = Tables::default();
         for (name, sql) in [
             ("read", read::sql(&tables, true)),
+            ("near", near::Near::new(&tables, true).sql().to_owned()),
             ("settle", settle::sql(&tables, true)),
             ("purge", tables.sql(crate::console::PURGE)),
         ] {
@@ -83,6 +84,19 @@ impl Planner {
         .await
     }
 
+    /// The short way, from one floor.
+    async fn near(&self, floor: usize) -> String {
+        let list = |text: &dyn Fn(usize) -> String| (0..SHARDS).map(text).collect::<Vec<_>>().join(",");
+        let slots = list(&|shard| (shard * 4).to_string());
+        let floors = list(&|_| floor.to_string());
+        let limits = list(&|_| "32".to_owned());
+        let shards = list(&|shard| shard.to_string());
+        self.explain(&format!(
+            "near('{{{slots}}}', '{{{floors}}}', '{{{limits}}}', '{{1,2,3}}', 100000000, '{{{shards}}}', 86400)"
+        ))
+        .await
+    }
+
     async fn settle(&self, count: usize) -> String {
         let list = |text: &dyn Fn(usize) -> String| (1..=count).map(text).collect::<Vec<_>>().join(",");
         let shards = (0..SHARDS)
@@ -121,6 +135,21 @@ fn check(plan: &str) {
             .any(|line| line.contains(&format!("Seq Scan on {table}")));
         assert!(!scanned, "{table} is scanned:\n{plan}");
     }
+    // Without a condition an index is walked from end to end. Whether there is anything at all is asked without one.
+    let lines: Vec<&str> = plan.lines().map(str::trim).collect();
+    let named = |line: &str| {
+        let alias = line
+            .split_once("Scan using ")
+            .and_then(|(_, rest)| rest.split_once(" on outbox_parked "));
+        alias.is_some_and(|(_, alias)| !alias.starts_with([' ', 'o']))
+    };
+    for pair in lines.windows(2).filter(|pair| named(pair[0])) {
+        assert!(
+            pair[1].starts_with("Index Cond"),
+            "{} has no condition:\n{plan}",
+            pair[0]
+        );
+    }
     let by_key = plan
         .lines()
         .any(|line| line.contains("Index Scan using outbox_pkey on outbox o") && line.contains("rows=20"));
@@ -140,6 +169,26 @@ fn check_read(plan: &str) {
     assert!(
         !plan.contains("Sort Key: ((o."),
         "the order of the index is enough:\n{plan}"
+    );
+}
+
+fn check_near(plan: &str) {
+    check(plan);
+    let lines: Vec<&str> = plan.lines().map(str::trim).collect();
+    let found = lines
+        .iter()
+        .position(|line| line.contains("Index Scan using outbox_pkey on outbox o"));
+    assert!(
+        found.is_some_and(|at| lines[at + 1].starts_with("Index Cond: (seq > ")),
+        "the end is read from the primary key:\n{plan}"
+    );
+    assert!(
+        !plan.contains("outbox_range"),
+        "the ranges are left alone:\n{plan}"
+    );
+    assert!(
+        !plan.contains("Sort Key: o.seq"),
+        "the order of the key is enough:\n{plan}"
     );
 }
 
@@ -179,6 +228,7 @@ async fn plans_do_not_turn() {
     let planner = Planner::new().await;
     // Empty and never analysed.
     check_read(&planner.read(32).await);
+    check_near(&planner.near(0).await);
     check_settle(&planner.settle(100).await);
     // Analysed while it was empty, then filled.
     planner
@@ -186,10 +236,11 @@ async fn plans_do_not_turn() {
         .await;
     planner.fill(30_000).await;
     check_read(&planner.read(32).await);
+    check_near(&planner.near(29_990).await);
     check_settle(&planner.settle(100).await);
     // Analysed as it is.
     planner.run("ANALYZE public.outbox").await;
-    let plan = planner.read(32).await;
-    check_read(&plan);
+    check_read(&planner.read(32).await);
+    check_near(&planner.near(29_990).await);
     check_settle(&planner.settle(2_000).await);
 }

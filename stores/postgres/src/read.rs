@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use postrider_core::{Page, Range, Read, Seq};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
@@ -13,9 +14,26 @@ use crate::heads::Round;
 use crate::horizon::{self, Horizon};
 use crate::ident::Tables;
 use crate::lease;
+use crate::near::Near;
 use crate::overdue;
 use crate::row::{self, destination_text, storable};
 use crate::session::Session;
+
+/// The two ways of a read: range by range, and the short one.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    by_range: String,
+    near: Near,
+}
+
+impl Statements {
+    pub(crate) fn new(tables: &Tables, dedup: bool) -> Self {
+        Self {
+            by_range: sql(tables, dedup),
+            near: Near::new(tables, dedup),
+        }
+    }
+}
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
 pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
@@ -35,20 +53,22 @@ pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
 pub(crate) async fn read(
     session: &Session,
     tables: &Tables,
-    sql: &str,
+    statements: &Statements,
     dedup: Option<Duration>,
     horizon: &Horizon,
     round: &Round,
     read: &Read,
 ) -> Result<Page> {
     let question = Question::of(read, dedup, round);
-    let parameters = question.parameters();
-    let rows = session.ask("read", sql, &parameters);
-    let (writers, rows) = match horizon.wants_sample(session) {
+    let wants_sample = horizon.wants_sample(session);
+    let given = horizon.given();
+    let rows = ask(session, statements, &question, given);
+    let (writers, rows) = match wants_sample {
         true if session.is_pipelined() => {
             // Prepared before, so that asking is one message.
             session.prepare("writers", &tables.sql(horizon::WRITERS)).await?;
-            session.prepare("read", sql).await?;
+            session.prepare("read", &statements.by_range).await?;
+            statements.near.prepare(session).await?;
             let asked = futures_util::future::join(horizon::writers(session, tables), rows).await;
             (Some(asked.0?), asked.1?)
         }
@@ -73,7 +93,27 @@ pub(crate) async fn read(
     // Only now: what was seen may be that places begin anew, and then nothing is decided.
     page.horizon = row::seq(horizon.decided());
     round.note(&question.begun, &answer, &mut page);
+    statements
+        .near
+        .saw_parked(answer.visited > 0 || !page.parked_to_end);
     Ok(page)
+}
+
+/// The rows of the answer, by the short way when it does.
+async fn ask(
+    session: &Session,
+    statements: &Statements,
+    question: &Question,
+    given: i64,
+) -> Result<Vec<Row>> {
+    if statements.near.will_do(&question.floors, given)
+        && let Some(rows) = statements.near.ask(session, &question.near()).await?
+    {
+        return Ok(rows);
+    }
+    session
+        .ask("read", &statements.by_range, &question.parameters())
+        .await
 }
 
 /// How far a range is read that brought nothing. One that was asked for nothing was not looked at.
@@ -145,6 +185,18 @@ impl Question {
             followers: i64::from(parked.followers),
             dedup: dedup.map(clock::seconds),
         }
+    }
+
+    fn near(&self) -> [&(dyn ToSql + Sync); 7] {
+        [
+            &self.slots,
+            &self.floors,
+            &self.limits,
+            &self.skip,
+            &self.max_bytes,
+            &self.begun.shards,
+            &self.dedup,
+        ]
     }
 
     fn parameters(&self) -> [&(dyn ToSql + Sync); 17] {

@@ -50,7 +50,7 @@ struct Inner {
     writes: Arc<Link>,
     operator: Operator,
     bell: Option<Arc<Bell>>,
-    read_sql: String,
+    reads_by: read::Statements,
     settle_sql: String,
     identity: Arc<Identity>,
     horizon: Horizon,
@@ -116,7 +116,7 @@ impl PgStore {
             (!options.poll_only).then(|| Arc::new(Bell::new(Arc::clone(sleeper), Arc::clone(&tables))));
         Ok(Self {
             inner: Arc::new(Inner {
-                read_sql: read::sql(&tables, options.dedup_window().is_some()),
+                reads_by: read::Statements::new(&tables, options.dedup_window().is_some()),
                 settle_sql: settle::sql(&tables, options.history.is_some()),
                 writes: link(&address, Role::Relay, pooled),
                 operator: Operator::new(aside),
@@ -280,7 +280,7 @@ impl Store for PgStore {
                     read::read(
                         &session,
                         &inner.tables,
-                        &inner.read_sql,
+                        &inner.reads_by,
                         dedup,
                         &inner.horizon,
                         &inner.round,

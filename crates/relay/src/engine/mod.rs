@@ -240,7 +240,7 @@ impl Engine {
             }
         };
         sooner(self.read_wake(now));
-        sooner(self.settling.retry_at);
+        sooner(self.settling.wake_at());
         sooner(self.stop.as_ref().map(|stop| stop.next_deadline()));
         for (index, circuit) in self.circuits.iter().enumerate() {
             if self.rows.has_ready(DestinationId(index)) || circuit.is_open() {

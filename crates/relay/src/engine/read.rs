@@ -13,7 +13,7 @@ use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// The first wait after a read that found nothing; doubled up to the poll interval.
-const BUSY_POLL: Duration = Duration::from_millis(5);
+const BUSY_POLL: Duration = Duration::from_millis(2);
 /// Once reads have found nothing for this long, the doorbell is armed.
 const ARM_AFTER: Duration = Duration::from_millis(15);
 /// Due heads per read, and rows behind each.

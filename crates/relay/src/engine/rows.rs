@@ -116,8 +116,8 @@ impl Rows {
         self.decided.iter().map(|(_, id)| *id)
     }
 
-    pub(super) fn has_decided(&self) -> bool {
-        !self.decided.is_empty()
+    pub(super) fn decided_len(&self) -> usize {
+        self.decided.len()
     }
 
     /// Takes a row in. Its deliveries join their lines; pending ones wait there.

@@ -15,6 +15,10 @@ use super::{Call, Command, Engine, Plant, Time};
 
 /// Entries of one settle: large enough to share a transaction, small enough to answer in milliseconds.
 const ENTRIES: usize = 2_048;
+/// How long after one settle the next begins, unless this many are decided: each is a commit, beside those of the
+/// producers, and a publish does not wait for it.
+const PACE: Duration = Duration::from_millis(5);
+const MANY: usize = 256;
 /// Refusals of a whole settle before it is written in parts: by then it is no passing trouble.
 const PATIENCE: u32 = 3;
 /// Into how many parts a refused settle is divided. Finding one entry among many takes a refusal a step, and each may take
@@ -26,7 +30,11 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     under_way: Option<UnderWay>,
-    pub(super) retry_at: Option<Time>,
+    retry_at: Option<Time>,
+    /// When the next may begin.
+    next_at: Time,
+    /// Something is decided and waits for that.
+    gathers: bool,
     again: Again,
     /// Entries of the next settle, while one among them is looked for that the database refuses; none: no limit but
     /// [`ENTRIES`].
@@ -45,6 +53,10 @@ impl Settling {
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_none()
     }
+
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        self.retry_at.or(self.gathers.then_some(self.next_at))
+    }
 }
 
 impl Engine {
@@ -55,6 +67,11 @@ impl Engine {
         }
         self.settling.retry_at = None;
         if self.settling.under_way.is_none() {
+            let hurried = self.stop.is_some() || self.rows.decided_len() >= MANY;
+            self.settling.gathers = self.rows.decided_len() > 0 && now < self.settling.next_at && !hurried;
+            if self.settling.gathers {
+                return;
+            }
             self.settling.under_way = self.collect(now);
         }
         let next = self.call();
@@ -62,13 +79,14 @@ impl Engine {
             && under_way.call.is_none()
         {
             under_way.call = Some(next);
+            self.settling.next_at = now + PACE;
             out.push(Command::Settle(next, under_way.settle.clone()));
         }
     }
 
     /// Everything decided that may be written now.
     fn collect(&mut self, now: Time) -> Option<UnderWay> {
-        if !self.rows.has_decided() {
+        if self.rows.decided_len() == 0 {
             return None;
         }
         let limit = self.settling.limit.unwrap_or(ENTRIES);

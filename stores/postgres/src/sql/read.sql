@@ -1,6 +1,6 @@
 -- Kinds of rows: 0 the head of the answer, 1 and 5 queued, 2 parked, 3 how far the search for heads went in a shard,
 -- 4 the first row that was left out of a range. All from one snapshot. Every kind has the columns of all, null where it has
--- nothing to say; decode.rs lists them in the order of kind 0, which names them.
+-- nothing to say; decode.rs lists them in the order of kind 0, which names them. read_near.sql has the same columns.
 WITH RECURSIVE
 lines AS (
     (SELECT n.* FROM unnest($7::smallint[], $8::text[], $9::text[]::uuid[], $10::smallint[]) s(shard, destination, line, lane)
@@ -31,21 +31,28 @@ heads AS MATERIALIZED (
     SELECT v.* FROM visited v
     WHERE NOT v.closed
       AND (v.destination, v.line, v.lane) NOT IN (
-          SELECT p.destination, p.line, p.lane FROM unnest($14::bigint[], $15::text[]) b(seq, destination)
-          JOIN {outbox_parked} p ON p.seq = b.seq AND p.destination = b.destination)
-      AND (v.destination = ANY ($6::text[]) OR NOT EXISTS (
-          SELECT 1 FROM {outbox_parked} h
-          WHERE h.line = v.line AND h.lane = v.lane AND h.destination = v.destination AND h.dead AND h.seq < v.seq))
-      AND (v.destination = '' OR NOT EXISTS (
-          SELECT 1 FROM {outbox_parked} h
-          WHERE h.line = v.line AND h.lane = v.lane AND h.destination = '' AND h.seq < v.seq))
+          SELECT p.* FROM unnest($14::bigint[], $15::text[]) b(seq, destination)
+          CROSS JOIN LATERAL (SELECT p.destination, p.line, p.lane FROM {outbox_parked} p
+                              WHERE p.seq = b.seq AND p.destination = b.destination LIMIT 1) p)
+      -- Not EXISTS, which may be answered by hashing all that is parked; and not by place, which may be looked up in the
+      -- primary key, from the first row of all.
+      AND (v.destination = ANY ($6::text[]) OR (
+          SELECT true FROM {outbox_parked} h
+          WHERE h.line = v.line AND h.lane = v.lane AND h.destination = v.destination AND h.dead AND h.seq + 0 < v.seq
+          LIMIT 1) IS NULL)
+      AND (v.destination = '' OR (
+          SELECT true FROM {outbox_parked} h
+          WHERE h.line = v.line AND h.lane = v.lane AND h.destination = '' AND h.seq + 0 < v.seq
+          LIMIT 1) IS NULL)
 ),
+-- One row of a key in a lateral query: a join may be made the other way round, through all that is parked.
 due AS MATERIALIZED (SELECT * FROM heads h WHERE h.next_attempt_at <= now() ORDER BY h.seq LIMIT $12::bigint),
 wanted AS MATERIALIZED (
     SELECT w.*, row_number() OVER o AS n, sum(w.size) OVER o AS total
     FROM (
-        SELECT h.seq AS head, h.destination, p.seq, {size p} AS size
-        FROM due h JOIN {outbox_parked} p ON p.seq = h.seq AND p.destination = h.destination
+        SELECT h.seq AS head, h.destination, p.seq, p.size
+        FROM due h CROSS JOIN LATERAL (SELECT p.seq, {size p} AS size FROM {outbox_parked} p
+                                       WHERE p.seq = h.seq AND p.destination = h.destination LIMIT 1) p
         UNION ALL
         SELECT h.seq, h.destination, f.seq, f.size
         FROM due h CROSS JOIN LATERAL (
@@ -56,10 +63,10 @@ wanted AS MATERIALIZED (
               AND (p.shard, p.destination, p.line, p.lane) <= (h.shard, h.destination, h.line, h.lane)
               AND p.seq < least(
                   (SELECT min(b.seq) FROM {outbox_parked} b
-                   WHERE b.line = h.line AND b.lane = h.lane AND b.destination = h.destination AND b.dead AND b.seq > h.seq
+                   WHERE b.line = h.line AND b.lane = h.lane AND b.destination = h.destination AND b.dead AND b.seq + 0 > h.seq
                      AND h.destination <> ALL ($6::text[])),
                   (SELECT min(b.seq) FROM {outbox_parked} b
-                   WHERE b.line = h.line AND b.lane = h.lane AND b.destination = '' AND b.seq > h.seq
+                   WHERE b.line = h.line AND b.lane = h.lane AND b.destination = '' AND b.seq + 0 > h.seq
                      AND h.destination <> ''),
                   9223372036854775807)
             ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT $16::bigint
@@ -120,12 +127,13 @@ UNION ALL
 -- Kind 2.
 SELECT 2, {cut p t}, NULL, {sent_before p}, p.destination, p.order_key, p.version, p.attempts, p.failures, p.maybe_sent,
        p.redriven, p.first_failed_at, p.last_failed_at, NULL, {too_large p t}, {no_head}
-FROM (SELECT * FROM taken ORDER BY n) t JOIN {outbox_parked} p ON p.seq = t.seq AND p.destination = t.destination
+FROM (SELECT * FROM taken ORDER BY n) t
+CROSS JOIN LATERAL (SELECT p.* FROM {outbox_parked} p WHERE p.seq = t.seq AND p.destination = t.destination LIMIT 1) p
 UNION ALL
 -- Kind 1.
 SELECT 1, {columns o},
-       CASE WHEN (SELECT EXISTS (SELECT 1 FROM {outbox_parked})) AND EXISTS (
-           SELECT 1 FROM {outbox_parked} b WHERE b.line = {line o} AND b.lane = o.lane
+       CASE WHEN (SELECT EXISTS (SELECT 1 FROM {outbox_parked})) AND (
+           SELECT true FROM {outbox_parked} b WHERE b.line = {line o} AND b.lane = o.lane LIMIT 1
        ) THEN (
            WITH RECURSIVE names(name) AS (
                (SELECT b.destination FROM {outbox_parked} b WHERE b.line = {line o} AND b.lane = o.lane
@@ -136,9 +144,9 @@ SELECT 1, {columns o},
                FROM names n WHERE n.name IS NOT NULL
            )
            SELECT array_agg(n.name) FROM names n
-           WHERE n.name IS NOT NULL AND (n.name = '' OR n.name <> ALL ($6::text[]) OR EXISTS (
-               SELECT 1 FROM {outbox_parked} b
-               WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead))
+           WHERE n.name IS NOT NULL AND (n.name = '' OR n.name <> ALL ($6::text[]) OR (
+               SELECT true FROM {outbox_parked} b
+               WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead LIMIT 1))
        ) END,
        {sent_before o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, NULL, {no_head}
 FROM found o

@@ -1,6 +1,7 @@
 -- One autocommitted statement: fenced, and named by primary key. Nothing in it is a join whose order the planner chooses:
--- a list of one is a condition of an index and nothing else, a shard behind a sum is no condition of any, and what became of
--- parked rows is looked up in an object. A plan that was made for an empty table would otherwise scan a full one.
+-- a list of one, and a span of one that is sorted, are conditions of an index and nothing else, a shard behind a sum is no
+-- condition of any, and what became of parked rows is looked up in an object. A plan that was made for an empty table would
+-- otherwise scan a full one.
 -- {entry} is what became of the parked row `o`, `taken` whether another event stands where it is to go, {park} what is written
 -- of a row that is parked; they are in write.rs. Columns are named, because tables may have more of them than these.
 WITH
@@ -16,9 +17,11 @@ d AS (
     WHERE o.seq = ANY (ARRAY[x.place]) AND {id o} = x.id AND (o.shard + 0) = ANY (ARRAY(SELECT f.shard FROM f))
       -- Another event is parked at this place only after the sequence was reset by hand. The row stays queued, where it can
       -- be seen: removing it would lose it.
-      AND (x.parks IS NULL OR NOT EXISTS (
-          SELECT 1 FROM {outbox_parked} b
-          WHERE b.seq = x.place AND x.parks::jsonb @> jsonb_build_array(jsonb_build_object('destination', b.destination))))
+      AND (x.parks IS NULL OR (
+          SELECT true FROM {outbox_parked} b
+          WHERE b.seq >= x.place AND b.seq <= x.place
+            AND x.parks::jsonb @> jsonb_build_array(jsonb_build_object('destination', b.destination))
+          ORDER BY b.seq LIMIT 1) IS NULL)
     RETURNING x.order_key, x.outcome, x.destination, x.receipt, x.more, x.parks, x.n, o.seq, o.shard, o.lane,
         {id o} AS event_id, {carried o}
 ),
