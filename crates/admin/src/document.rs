@@ -90,6 +90,7 @@ fn numbers(seen: &Seen) -> Value {
         "duplicates": stats.duplicates,
         "discarded": stats.discarded,
         "oldest_ms": stats.oldest.map(millis),
+        "writer_open_ms": stats.writer_open_for.map(millis),
         "shards": { "total": stats.shards, "owned": owned(stats) },
         "relays": stats.relays.iter().map(relay).collect::<Vec<_>>(),
     })

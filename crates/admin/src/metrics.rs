@@ -64,6 +64,7 @@ pub(crate) struct Metrics {
 struct Sampled {
     backlog: Gauges,
     oldest: Gauges,
+    writer_open: Gauges,
     parked: Gauges,
     circuit_open: Gauges,
     health: Gauges,
@@ -129,6 +130,7 @@ impl Metrics {
         registry.register("outbox_publish_failure", "Events refused or given up, by type of event", self.failed_by_type.clone());
         registry.register("postrider_backlog", "Events that should have been published by now", self.gauges.backlog.clone());
         registry.register("postrider_oldest_age_seconds", "The age of the oldest event that should have been published by now", self.gauges.oldest.clone());
+        registry.register("postrider_writer_open_seconds", "For how long a transaction has been seen to write to the outbox without an end", self.gauges.writer_open.clone());
         registry.register("postrider_parked", "Parked rows by state, dead ones included", self.gauges.parked.clone());
         registry.register("postrider_circuit_open", "Whether a destination takes nothing from this process", self.gauges.circuit_open.clone());
         registry.register("postrider_health", "What /health/outbox says: 0 healthy, 1 degraded, 2 failing", self.gauges.health.clone());
@@ -330,6 +332,8 @@ impl Sampled {
         );
         let oldest = stats.map(|stats| stats.oldest.unwrap_or_default().as_secs_f64());
         set(&self.oldest, &labels, oldest);
+        let writer = stats.map(|stats| stats.writer_open_for.unwrap_or_default().as_secs_f64());
+        set(&self.writer_open, &labels, writer);
         use Status::{Held, Retrying, Scheduled, Waiting};
         let parked = [
             ("retrying", stats.map(|stats| stats.parked_as(Retrying))),

@@ -9,6 +9,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::config::PgOptions;
+use crate::console::Seen;
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::session::Session;
@@ -18,6 +19,7 @@ use crate::supervise::Link;
 #[derive(Debug)]
 pub(crate) struct Operator {
     link: Arc<Link>,
+    seen: Arc<Seen>,
 }
 
 /// One piece of work: a session inside a transaction.
@@ -26,6 +28,8 @@ pub(crate) struct Work {
     session: Arc<Session>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) options: PgOptions,
+    /// Who was writing when somebody looked.
+    pub(crate) seen: Arc<Seen>,
 }
 
 impl Work {
@@ -40,7 +44,8 @@ impl Work {
 
 impl Operator {
     pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self { link }
+        let seen = Arc::default();
+        Self { link, seen }
     }
 
     /// Does a piece of work in one transaction, within a limit. Whatever ends it early, a dropped call included, ends the
@@ -65,6 +70,7 @@ impl Operator {
             session: Arc::clone(&session),
             tables: Arc::clone(tables),
             options: options.clone(),
+            seen: Arc::clone(&self.seen),
         };
         let whole = async {
             let begin = format!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use postrider_core::{
     Act, Console, ErrorKind, Failure, Filter, Park, Read, Settled, Status, Store, Then, Verb,
 };
+use postrider_postgres::Outbox;
 
 use crate::common::{Db, Relay, again, event, parks};
 
@@ -201,4 +202,23 @@ async fn a_search_cut_by_effort_did_not_see_the_end() {
     // Where the search goes on, or from its beginning.
     relay.page().await;
     assert!(relay.page().await.parked_to_end, "all of them");
+}
+
+/// Fault A6. A transaction that wrote and does not end is older at every look; one that ended is not told of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stats_tell_for_how_long_a_writer_has_been_open() {
+    let db = Db::new().await;
+    let open_for = async || db.store.stats().await.expect("stats").writer_open_for;
+    assert_eq!(open_for().await, None);
+    let mut client = db.connect().await;
+    let tx = client.transaction().await.expect("a transaction");
+    Outbox::default()
+        .enqueue(&tx, &event("held", "k"))
+        .await
+        .expect("enqueued");
+    let first = open_for().await.expect("it is seen at once");
+    let second = open_for().await.expect("it is still there");
+    assert!(second > first, "{first:?} {second:?}");
+    tx.commit().await.expect("committed");
+    assert_eq!(open_for().await, None);
 }

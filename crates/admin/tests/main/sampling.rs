@@ -27,6 +27,8 @@ struct Hesitant {
     allowed: Semaphore,
     begun: AtomicUsize,
     under_way: AtomicUsize,
+    /// What it says of a writer that stays open, in seconds.
+    writer: AtomicUsize,
 }
 
 /// Counts down also when the call is dropped.
@@ -45,6 +47,7 @@ impl Hesitant {
             allowed: Semaphore::new(allowed),
             begun: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
+            writer: AtomicUsize::new(0),
         })
     }
 
@@ -65,7 +68,11 @@ impl Console for Hesitant {
             self.under_way.fetch_add(1, Ordering::SeqCst);
             let _call = Call(&self.under_way);
             self.allowed.acquire().await.unwrap().forget();
-            self.store.stats().await
+            let writer = self.writer.load(Ordering::SeqCst) as u64;
+            Ok(Stats {
+                writer_open_for: (writer > 0).then(|| Duration::from_secs(writer)),
+                ..self.store.stats().await?
+            })
         })
     }
 
@@ -110,12 +117,32 @@ fn watch(admin: &Admin, name: &str, console: &Arc<Hesitant>) {
 }
 
 /// Asks without a socket, so that the request is given up at the moment at which this is dropped.
-async fn stats(admin: &Admin) -> Value {
+async fn get(admin: &Admin, path: &str) -> Vec<u8> {
     let service = TowerToHyperService::new(admin.router());
-    let request = Request::get("/stats").body(Body::empty()).unwrap();
+    let request = Request::get(path).body(Body::empty()).unwrap();
     let answer = service.call(request).await.unwrap();
-    let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    to_bytes(answer.into_body(), 1 << 20).await.unwrap().into()
+}
+
+async fn stats(admin: &Admin) -> Value {
+    let body = get(admin, "/stats").await;
     serde_json::from_slice::<Value>(&body).unwrap()["outboxes"].take()
+}
+
+/// Fault A6.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_stays_open_is_a_number() {
+    let (admin, console) = (Admin::new(Options::default()), Hesitant::new(10));
+    watch(&admin, "orders", &console);
+    for seconds in [0, 75] {
+        console.writer.store(seconds, Ordering::SeqCst);
+        // What was asked for a moment ago is not asked for again.
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let metrics = String::from_utf8(get(&admin, "/metrics").await).unwrap();
+        let line = format!("postrider_writer_open_seconds{{outbox=\"orders\"}} {seconds}.0\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+    assert_eq!(stats(&admin).await["orders"]["writer_open_ms"], 75_000);
 }
 
 const SHORT: Duration = Duration::from_millis(100);

@@ -5,6 +5,7 @@ mod list;
 mod record;
 mod sent;
 mod stats;
+mod writers;
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
     SentPage, Stats, Status, StoreError, StoreErrorKind,
 };
+
+pub(crate) use writers::Seen;
 
 use crate::clock::{self, Micros};
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use postrider_core::{Group, LiveRelay, RelayId, Shard, Stats, Status};
 use tokio_postgres::Row;
 
-use super::{View, status};
+use super::{View, status, writers};
 use crate::clock::{self, Micros};
 use crate::error::Result;
 use crate::row::destination;
@@ -26,6 +26,7 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
         discarded: count(row.try_get(3)?),
         shards: u16::try_from(row.try_get::<_, i64>(5)?).unwrap_or(u16::MAX),
         relays: relays(view).await?,
+        writer_open_for: writers::open_for(view).await?,
         ..Stats::default()
     };
     let mut oldest: Option<Micros> = row.try_get(4)?;
