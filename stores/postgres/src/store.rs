@@ -74,7 +74,7 @@ impl PgStore {
 
     /// The same without connecting: connections come about when they are needed. Fails for a url that cannot be read.
     pub fn lazy(url: &str, options: PgOptions) -> Result<PgStore, StoreError> {
-        let address = Address::parse(url, &options)?;
+        let address = Address::parse(url, &options)?.read_again_from(options.url_file.as_ref());
         Self::at(address, options)
     }
 
@@ -95,7 +95,10 @@ impl PgStore {
             return Err(StoreError::new(StoreErrorKind::Other, text).with_advice(CORRECT));
         }
         let direct = match &options.listen_url {
-            Some(url) => Some(Address::parse(url.expose(), &options)?),
+            Some(url) => {
+                let address = Address::parse(url.expose(), &options)?;
+                Some(address.read_again_from(options.listen_url_file.as_ref()))
+            }
             None => None,
         };
         let pooled = options.poll_only || direct.is_some();

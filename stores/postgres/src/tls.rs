@@ -92,6 +92,12 @@ impl Address {
         })
     }
 
+    /// The same with a file to read the url from again.
+    pub(crate) fn read_again_from(mut self, file: Option<&PathBuf>) -> Self {
+        self.url_file = file.cloned();
+        self
+    }
+
     /// The address with url and password as their files have them now: whoever rotates a password rewrites the file and
     /// need not restart the relay.
     pub(crate) async fn now(&self, options: &PgOptions) -> Result<Self, StoreError> {

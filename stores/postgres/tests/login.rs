@@ -90,6 +90,17 @@ async fn a_password_that_is_rewritten_in_its_file_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_is_rewritten_in_its_file_is_used() {
+    let guarded = Guarded::start().await;
+    guarded.set("first");
+    let rewrite = |password: &str| guarded.write("url", &format!("{}\n", guarded.url(password)));
+    let options = few_shards().url_file(rewrite("first"));
+    guarded
+        .outlives_a_rotation(&guarded.url("wrong"), options, rewrite)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_login_of_the_options_wins_over_that_of_the_url() {
     let guarded = Guarded::start().await;
     guarded.set("first");
