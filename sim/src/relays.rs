@@ -96,15 +96,16 @@ impl World {
         }
         let relay = &mut self.relays[slot];
         let Some(engine) = &relay.engine else { return };
-        let (rows, _) = engine.load();
+        let (rows, _, ready) = engine.load();
         relay.wake += 1;
         let wake = relay.wake;
         let at = engine.wake_at(Time(self.now));
         // Three lanes with their caps, and the parked rows of one read.
         let bound = self.plan.settings.window * 4 + 64 + 256 * 65;
-        if rows > bound {
+        // A line waits for a row of its own at its destination, of which there are two.
+        if rows > bound || ready > rows * self.plan.ordered.len() {
             self.check.violation(format!(
-                "bounds: {rows} rows in memory, the window is {}",
+                "bounds: {rows} rows and {ready} lines in memory, the window is {}",
                 self.plan.settings.window
             ));
         }

@@ -24,8 +24,11 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 const OVERDUE_AFTER: Duration = Duration::from_secs(10);
 const OVERDUE_EVERY: Duration = Duration::from_secs(60);
 
-/// A prepared transaction has no process and keeps its number; after a restart it has another, which is why a new session
-/// starts from nothing, and so does another start of the server, which a pooler may hide.
+/// What the names of prepared transactions begin with: they have no process.
+const PREPARED: &str = "-1/";
+
+/// A prepared transaction keeps its number; after a restart of the server it has another, which is why everything starts
+/// from nothing then. When the server was started is asked with the locks, because a pooler may hide a restart.
 pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction), pg_catalog.pg_postmaster_start_time()
      FROM pg_catalog.pg_locks l
      WHERE l.locktype = 'relation' AND l.relation = '{outbox}'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
@@ -58,6 +61,8 @@ struct State {
     /// The file that the outbox was in when the last read looked.
     file: Option<i64>,
     candidate: Option<Candidate>,
+    /// The session is new, and no sample has said which server it is on.
+    unproven: bool,
     sampled_at: Option<Instant>,
     /// When writers were last said to be overdue.
     warned_at: Option<Instant>,
@@ -69,6 +74,22 @@ struct Candidate {
     place: i64,
     waits_for: HashSet<String>,
     since: Instant,
+}
+
+impl Candidate {
+    /// A transaction that is prepared for a two-phase commit goes on under another name. Which of the new names is whose is
+    /// not told, so when one that is waited for has gone, all that are new are waited for: they do not change again.
+    fn follow(&mut self, writers: &HashSet<String>) {
+        let prepared = |name: &&String| name.starts_with(PREPARED);
+        if self
+            .waits_for
+            .iter()
+            .any(|name| !prepared(&name) && !writers.contains(name))
+        {
+            self.waits_for.retain(|name| writers.contains(name));
+            self.waits_for.extend(writers.iter().filter(prepared).cloned());
+        }
+    }
 }
 
 impl State {
@@ -101,14 +122,14 @@ impl Horizon {
     /// Whether a sample is due on this session. Nothing is sampled while nothing lies above what is decided.
     pub(crate) fn wants_sample(&self, session: &Session) -> bool {
         let mut state = self.lock();
-        if state.session != Some(session.id) {
-            *state = State {
-                session: Some(session.id),
-                ..State::default()
-            };
+        if state.session.replace(session.id) != Some(session.id) {
+            // It may be another server: until a sample has told, nothing of what is known is used.
+            state.candidate = None;
+            state.sampled_at = None;
+            state.unproven = true;
         }
         let rested = state.sampled_at.is_none_or(|at| at.elapsed() >= SAMPLE_EVERY);
-        state.given > state.decided && rested
+        state.unproven || (state.given > state.decided && rested)
     }
 
     /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for. Gives the
@@ -123,6 +144,10 @@ impl Horizon {
             state.forget();
         }
         state.sampled_at = Some(Instant::now());
+        state.unproven = false;
+        if let Some(candidate) = &mut state.candidate {
+            candidate.follow(&writers);
+        }
         if let Some(candidate) = &state.candidate {
             if !candidate.waits_for.is_disjoint(&writers) {
                 return state.overdue(&writers);
@@ -267,6 +292,19 @@ mod tests {
             ..set(&["-1/9"])
         });
         assert_eq!(horizon.decided(), 0, "it is still open");
+    }
+
+    #[test]
+    fn a_writer_that_is_prepared_is_still_waited_for() {
+        let horizon = Horizon::default();
+        horizon.saw(7, Some(1));
+        horizon.sampled(set(&["3/45", "-1/700"]));
+        horizon.sampled(set(&["-1/812", "-1/700"]));
+        assert_eq!(horizon.decided(), 0, "it is one of the prepared now");
+        horizon.sampled(set(&["-1/812", "-1/900"]));
+        assert_eq!(horizon.decided(), 0, "it has not ended");
+        horizon.sampled(set(&["-1/900"]));
+        assert_eq!(horizon.decided(), 7, "what was prepared later was not waited for");
     }
 
     #[test]

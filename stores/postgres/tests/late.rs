@@ -176,3 +176,43 @@ async fn a_writer_that_stays_open_is_named_and_delays_nobody() {
     running.stop().await;
     assert_eq!(crate::log::lines(&named).len(), 1);
 }
+
+/// A writer that is prepared for a two-phase commit goes on under another name. It is still waited for: what it wrote is found
+/// as soon as it commits, before what is written behind it in its key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_is_prepared_is_still_waited_for() {
+    let db = Db::new().await;
+    let client = crate::common::connect(&db.database.url).await;
+    client
+        .batch_execute(
+            "BEGIN; INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, event_key, payload)
+             VALUES ('held', 'Tested', 'THING', '1', 'k', '{}')",
+        )
+        .await
+        .expect("inserted");
+    let running = Running::start(db.store.clone());
+    let mut count = 0;
+    for round in 0..2 {
+        // Long enough for several looks at who writes: first at the writer, then at what became of it.
+        let began = std::time::Instant::now();
+        while began.elapsed() < Duration::from_millis(300) {
+            db.enqueue(&[event(&format!("e{count}"), "l")]).await;
+            count += 1;
+            running.arrived(count).await;
+        }
+        if round == 0 {
+            client
+                .batch_execute("PREPARE TRANSACTION 'held'")
+                .await
+                .expect("prepared");
+        }
+    }
+    client
+        .batch_execute("COMMIT PREPARED 'held'")
+        .await
+        .expect("committed");
+    db.enqueue(&[event("behind", "k")]).await;
+    running.arrived(count + 2).await;
+    assert_eq!(running.ids()[count..], ["held", "behind"]);
+    running.stop().await;
+}

@@ -91,7 +91,7 @@ impl Engine {
     /// A destination whose every row is parked is probed with one of them: it must be read for that.
     pub(super) fn probe_parked(&mut self, now: Time) {
         for index in 0..self.circuits.len() {
-            if self.circuits[index].wants_probe(now) && !self.rows.has_ready(DestinationId(index)) {
+            if !self.rows.has_ready(DestinationId(index)) && self.circuits[index].wants_probe(now) {
                 self.read_soon(now);
             }
         }

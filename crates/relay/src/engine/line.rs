@@ -7,7 +7,8 @@ use postrider_core::{DestinationId, Lane, OrderKey, Seq, Shard};
 
 use super::Call;
 use super::item::{Item, ItemId};
-use super::rows::{Rows, lane_index};
+use super::ready::Ticket;
+use super::rows::Rows;
 
 pub(super) type LineId = usize;
 
@@ -44,7 +45,8 @@ pub(super) struct Line {
     pub(super) probed: u64,
     /// Deliveries in memory that name this line; it must outlive them.
     pub(super) members: usize,
-    queued_ready: bool,
+    /// Its place in the queue of its destination.
+    ticket: Option<Ticket>,
 }
 
 impl Rows {
@@ -64,7 +66,7 @@ impl Rows {
             void_to: None,
             probed: 0,
             members: 0,
-            queued_ready: false,
+            ticket: None,
         });
         entry.lines.insert(destination, line);
         line
@@ -81,47 +83,38 @@ impl Rows {
             || line.is_some_and(|line| !line.parking.is_empty() || line.void_to.is_some())
     }
 
-    /// Puts a line in the queue of its destination when it has something to hand over and nothing unanswered.
+    /// Lets a line stand in the queue of its destination exactly while it has something to hand over and nothing unanswered:
+    /// nobody takes lines from the queue of a closed destination, so one that stayed there would stay for ever.
     pub(super) fn make_ready(&mut self, id: LineId) {
         let Some(line) = self.lines.get_mut(id) else {
             return;
         };
-        if !line.queued_ready && line.call.is_none() && !line.waiting.is_empty() {
-            line.queued_ready = true;
-            self.ready[line.destination.0][lane_index(line.key.1)].push_back(id);
+        let ready = line.call.is_none() && !line.waiting.is_empty();
+        let queue = (line.destination, line.key.1);
+        match (ready, line.ticket) {
+            (true, None) => line.ticket = Some(self.ready.push(queue, id)),
+            (false, Some(ticket)) => {
+                line.ticket = None;
+                self.ready.remove(queue, ticket);
+            }
+            _ => {}
         }
     }
 
     pub(super) fn has_ready(&self, destination: DestinationId) -> bool {
-        self.ready[destination.0].iter().any(|queue| !queue.is_empty())
+        !self.ready.is_empty(destination)
     }
 
     /// Takes the next line of a lane that can hand something over.
     pub(super) fn pop_ready(&mut self, destination: DestinationId, lane: Lane) -> Option<LineId> {
-        while let Some(id) = self.ready[destination.0][lane_index(lane)].pop_front() {
-            let Some(line) = self.lines.get_mut(id) else {
-                continue;
-            };
-            if !line.queued_ready || line.destination != destination || line.key.1 != lane {
-                continue;
-            }
-            line.queued_ready = false;
-            if line.call.is_none() && !line.waiting.is_empty() {
-                return Some(id);
-            }
-        }
-        None
+        let id = self.ready.pop((destination, lane))?;
+        self.lines.get_mut(id)?.ticket = None;
+        Some(id)
     }
 
     /// Every line that could hand something over, for choosing a probe.
     pub(super) fn ready_lines(&self, destination: DestinationId) -> Vec<LineId> {
-        let all = self.ready[destination.0].iter().flatten().copied();
-        all.filter(|id| {
-            self.lines.get(*id).is_some_and(|line| {
-                line.destination == destination && line.call.is_none() && !line.waiting.is_empty()
-            })
-        })
-        .collect()
+        self.ready.all(destination).collect()
     }
 
     /// The queued deliveries that wait in a line behind a row, lowest first.

@@ -18,6 +18,7 @@ mod line;
 mod note;
 mod plant;
 mod read;
+mod ready;
 mod rows;
 mod send;
 mod settle;
@@ -258,9 +259,9 @@ impl Engine {
             && self.reading.found_nothing()
     }
 
-    /// Rows and bytes in memory, for the bounds that are checked.
-    pub fn load(&self) -> (usize, usize) {
-        (self.rows.len(), self.rows.bytes())
+    /// Rows and bytes in memory, and lines that wait to hand something over, for the bounds that are checked.
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.rows.len(), self.rows.bytes(), self.rows.ready.len())
     }
 
     fn advance(&mut self, now: Time, out: &mut Vec<Command>) {

@@ -287,6 +287,8 @@ impl Engine {
                 self.reading.next_at = now + delay;
                 self.reading.empty = false;
                 self.reading.stale = false;
+                // A sweep that takes longer than a read may would be repeated for ever, and nothing else be read.
+                self.reading.sweep = None;
                 self.note_store("read", &error, delay, out);
                 return;
             }

@@ -1,12 +1,13 @@
 //! The books of everything in memory: items by place, and the lines in which their deliveries wait for each other.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use postrider_core::{DestinationId, DestinationName, Lane, Leaves, Seq, Shard};
 
 use super::Call;
 use super::item::{Item, ItemId, Origin, State, Verdict};
 use super::line::{Key, KeyRef, Line, LineId};
+use super::ready::Ready;
 use super::slab::Slab;
 
 /// All rows in memory.
@@ -17,7 +18,7 @@ pub(super) struct Rows {
     parked: BTreeMap<(Shard, Seq, Option<DestinationName>), ItemId>,
     pub(super) keys: BTreeMap<KeyRef, Key>,
     pub(super) lines: Slab<Line>,
-    pub(super) ready: Vec<[VecDeque<LineId>; 3]>,
+    pub(super) ready: Ready,
     /// Lines and keys of which an earlier read must not be trusted.
     pub(super) void_lines: BTreeSet<LineId>,
     pub(super) void_keys: BTreeSet<KeyRef>,
@@ -31,7 +32,7 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn new(destinations: usize) -> Self {
         Self {
-            ready: (0..destinations).map(|_| Default::default()).collect(),
+            ready: Ready::of(destinations),
             pending_at: vec![0; destinations],
             ..Self::default()
         }
@@ -110,6 +111,16 @@ impl Rows {
             .ids()
             .filter(|id| self.items.get(*id).is_some_and(|item| item.shard == shard))
             .collect()
+    }
+
+    /// The places of rows that are still to be handed over to a destination, or answered by it.
+    pub(super) fn undecided_at(&self, destination: DestinationId) -> impl Iterator<Item = Seq> + '_ {
+        let undecided = move |item: &Item| {
+            let delivery = item.at(destination);
+            delivery.is_some_and(|one| matches!(one.state, State::Pending | State::InFlight(_)))
+        };
+        let items = self.items.ids().filter_map(|id| self.items.get(id));
+        items.filter(move |item| undecided(item)).map(|item| item.seq)
     }
 
     pub(super) fn decided(&self) -> impl Iterator<Item = ItemId> + '_ {
@@ -256,6 +267,7 @@ impl Rows {
                     self.void_lines.insert(delivery.line);
                 }
             }
+            self.make_ready(delivery.line);
             self.tidy_line(delivery.line);
         }
         self.tidy_key(&key);

@@ -1,6 +1,8 @@
 //! Handing over: which deliveries leave next, and in which call.
 
-use postrider_core::{DestinationId, Lane};
+use std::collections::BTreeSet;
+
+use postrider_core::{DestinationId, Lane, Seq};
 
 use super::circuit::Room;
 use super::item::{ItemId, State};
@@ -119,12 +121,23 @@ impl Engine {
     fn pass_turn(&mut self, destination: DestinationId, room: Room) -> bool {
         let ready = |line: LineId| self.is_suspect(destination, line) && self.line_may_send(line);
         let turn = match room {
-            Room::Suspects(_) => false,
+            Room::Suspects(_) => {
+                self.forget_suspects(destination);
+                false
+            }
             Room::Batch(_) => self.rows.ready_lines(destination).into_iter().any(ready),
             Room::Probe | Room::None => return false,
         };
         self.circuits[destination.0].suspects.give_turn(turn);
         turn || matches!(room, Room::Suspects(_))
+    }
+
+    /// Suspects that are not in memory any more would keep their turn for ever, and with it everything else.
+    fn forget_suspects(&mut self, destination: DestinationId) {
+        let there: BTreeSet<Seq> = self.rows.undecided_at(destination).collect();
+        self.circuits[destination.0]
+            .suspects
+            .keep(|seq| there.contains(&seq));
     }
 
     /// Whether the head of a line was in a call that was lost.

@@ -24,6 +24,8 @@ const PATIENCE: u32 = 3;
 /// Into how many parts a refused settle is divided. Finding one entry among many takes a refusal a step, and each may take
 /// as long as the database waits for a lock.
 const PARTS: usize = 8;
+/// The longest pause between parts that are refused: a database that refuses everything is not asked without end.
+const PART_PAUSE: Duration = Duration::from_millis(100);
 /// How long an entry rests that the database refuses alone, so that the others are written meanwhile.
 const REST: Duration = Duration::from_secs(5);
 
@@ -213,6 +215,7 @@ impl Engine {
         self.note_store("settle", error, delay, out);
         let refused = matches!(error.kind(), StoreErrorKind::Other | StoreErrorKind::Busy);
         if refused && (self.settling.limit.is_some() || self.settling.again.failures() >= PATIENCE) {
+            self.settling.retry_at = Some(now + delay.min(PART_PAUSE));
             return self.divide(now, &failed.items);
         }
         self.settling.retry_at = Some(now + delay);

@@ -91,6 +91,11 @@ impl Suspects {
         self.seqs.remove(&seq);
     }
 
+    /// Keeps only those that are still there: rows leave with their shard, or by an operator, without a word from here.
+    pub(super) fn keep(&mut self, there: impl Fn(Seq) -> bool) {
+        self.seqs.retain(|seq| there(*seq));
+    }
+
     /// A call of suspects was confirmed: larger ones may follow.
     pub(super) fn relax(&mut self) {
         self.cap = self.cap.saturating_mul(2);

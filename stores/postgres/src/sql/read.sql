@@ -83,7 +83,11 @@ found AS MATERIALIZED (
         FROM {outbox} o
         -- A list of one, because behind a plain equality the order could be had from the primary key as well, by reading
         -- the rows of all shards.
-        WHERE (o.shard * 4 + o.lane) = ANY (ARRAY[s.slot]) AND o.seq > s.floor AND o.seq NOT IN (SELECT unnest($4::bigint[]))
+        -- From the beginning means from the first row that is there: what was removed while somebody holds an old snapshot is
+        -- passed once and not once a range.
+        WHERE (o.shard * 4 + o.lane) = ANY (ARRAY[s.slot])
+          AND o.seq > CASE WHEN s.floor > 0 THEN s.floor ELSE (SELECT min(b.seq) - 1 FROM {outbox} b) END
+          AND o.seq NOT IN (SELECT unnest($4::bigint[]))
         ORDER BY o.shard * 4 + o.lane, o.seq LIMIT s.lim
     ) q
 ),
