@@ -77,8 +77,8 @@ impl Dialer {
         }
     }
 
-    /// The place with url and password as their files have them now: whoever rotates a password rewrites the file and need
-    /// not restart the relay.
+    /// The place with url and password as their files have them now: whoever rotates a password rewrites the file and
+    /// need not restart the relay.
     async fn place_now(&self) -> Result<Place, Failure> {
         let mut place = match &self.options.url_file {
             None => self.place.clone(),

@@ -87,8 +87,8 @@ pub struct Stats {
     pub discarded: u64,
     /// The age of the oldest event that is queued, or parked and not dead and not scheduled.
     pub oldest: Option<Duration>,
-    /// For how long a transaction has been seen to write to the outbox without an end, the longest of them: its events wait
-    /// for it. None: there is none, or the store cannot tell.
+    /// For how long a transaction has been seen to write to the outbox without an end, the longest of them: its events
+    /// wait for it. None: there is none, or the store cannot tell.
     pub writer_open_for: Option<Duration>,
     /// How many shards there are.
     pub shards: u16,

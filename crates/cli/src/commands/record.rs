@@ -100,7 +100,8 @@ fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
     }
 }
 
-/// The payload of a row that is no event, for people: what is wrong with it must be seen, so what is no text is escaped.
+/// The payload of a row that is no event, for people: what is wrong with it must be seen, so what is no text is
+/// escaped.
 fn escaped(payload: &Payload) -> String {
     match payload {
         Payload::Text(text) => whole(text),

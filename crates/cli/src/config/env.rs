@@ -66,8 +66,8 @@ fn names(tree: &DeTable<'_>, table: &str, origin: &Origin) -> Vec<String> {
     }
 }
 
-/// Refuses a name that the file does not have, where it has others: a slip would make a second outbox beside the one that
-/// was meant, and the service's events would stay in the first.
+/// Refuses a name that the file does not have, where it has others: a slip would make a second outbox beside the one
+/// that was meant, and the service's events would stay in the first.
 fn check_name(table: &str, names: &[String], path: &[&str], origin: &Origin) -> Result<(), Problem> {
     let [first, name, _, ..] = path else { return Ok(()) };
     if !same(table, first) || names.is_empty() || names.iter().any(|known| same(known, name)) {

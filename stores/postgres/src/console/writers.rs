@@ -11,8 +11,8 @@ use crate::clock::Micros;
 use crate::error::Result;
 use crate::horizon::WRITERS;
 
-/// Since when writers have been seen. The server knows when their transactions began, but tells a relay's role nothing of
-/// that for the sessions of others.
+/// Since when writers have been seen. The server knows when their transactions began, but tells a relay's role nothing
+/// of that for the sessions of others.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     state: Mutex<State>,

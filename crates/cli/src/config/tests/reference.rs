@@ -1,0 +1,203 @@
+//! Every key there is, set once in the reference and read here.
+
+use postrider_admin::Thresholds;
+use postrider_core::{DeadLetter, Envelope, RetryPolicy};
+use postrider_relay::Profile;
+
+use super::*;
+
+/// The reference without the folder that its secret files are relative to.
+fn reference() -> Config {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/");
+    read(
+        &include_str!("../../../reference.toml").replace("\"reference/", &format!("\"{folder}")),
+        &[],
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_reference_sets_every_key_of_outboxes_and_brokers() {
+    let config = reference();
+    let orders = &config.outboxes["orders"];
+    assert_eq!(orders.place.show(), "sqlite:///var/lib/orders/orders.db");
+    assert_eq!(orders.prefix, "shop_outbox");
+    assert_eq!(orders.history, Some(secs(30 * 86_400)));
+    assert_eq!(orders.dedup, Some(secs(2 * 86_400)));
+    assert_eq!(orders.busy_timeout, secs(3));
+    let billing = &config.outboxes["billing"];
+    let Place::Postgres(postgres) = &billing.place else {
+        panic!("{:?}", billing.place);
+    };
+    assert!(postgres.url.expose().ends_with("//db.internal/billing"));
+    assert_eq!(postgres.schema.as_deref(), Some("shop"));
+    assert_eq!((postgres.shards, postgres.strict_keys), (Some(64), Some(true)));
+    assert!(
+        postgres
+            .listen_url
+            .as_ref()
+            .is_some_and(|url| url.expose().ends_with(":5432/billing"))
+    );
+    assert_eq!(postgres.poll_only, Some(false));
+    assert!(
+        postgres
+            .ca_file
+            .as_ref()
+            .is_some_and(|file| file.ends_with("ca.pem"))
+    );
+    assert_eq!(postgres.connect_timeout, Some(secs(5)));
+    assert_eq!(postgres.statement_timeout, Some(secs(3)));
+    assert_eq!(billing.user.as_deref(), Some("relay"));
+    assert_eq!(
+        billing.password.as_ref().map(|secret| secret.expose()),
+        Some("only-an-example")
+    );
+    assert_eq!(billing.history, Some(secs(14 * 86_400)), "from [cleanup]");
+    let stock = &config.outboxes["stock"];
+    assert_eq!(
+        stock.password.as_ref().map(|secret| secret.expose()),
+        Some("only-an-example")
+    );
+
+    assert!(
+        matches!(&config.brokers["audit"].kind, Kind::File { path, sync: false } if path.ends_with("audit.jsonl"))
+    );
+    let rabbit = &config.brokers["rabbit"];
+    assert_eq!(rabbit.kind.show(), "amqps://mq.internal/");
+    let Kind::RabbitMq(settings) = &rabbit.kind else {
+        panic!("a RabbitMQ")
+    };
+    assert_eq!((settings.channels, settings.prefetch), (Some(4), Some(64)));
+    assert_eq!(settings.max_message_bytes, Some(64 << 20));
+    assert_eq!(
+        (settings.confirm_timeout, settings.connect_timeout),
+        (Some(secs(10)), Some(secs(3)))
+    );
+    assert!(
+        settings
+            .ca_file
+            .as_ref()
+            .is_some_and(|file| file.ends_with("ca.pem"))
+    );
+    let declare = settings.declare.as_ref().expect("declared");
+    assert_eq!(declare.preset, Some(Preset::Notifications));
+    assert_eq!(declare.exchanges[0].kind.0, "direct");
+    let queue = &declare.queues[0];
+    assert_eq!(queue.dead_letter_exchange.as_deref(), Some("orders.dead"));
+    assert_eq!(queue.dead_letter_routing_key.as_deref(), Some("dead"));
+    assert_eq!(
+        (queue.single_active_consumer, queue.delivery_limit),
+        (true, Some(5))
+    );
+    assert_eq!(declare.bindings[0].routing_key, "order");
+    assert_eq!(rabbit.user.as_deref(), Some("postrider"));
+    assert_eq!(
+        rabbit.password.as_ref().map(|secret| secret.expose()),
+        Some("only-an-example")
+    );
+    assert_eq!(config.brokers["partner"].kind.show(), "amqps://partner.internal/");
+}
+
+#[test]
+fn the_reference_sets_every_key_of_routes() {
+    let config = reference();
+    let [first, second, third] = config.router.routes() else {
+        panic!("three routes")
+    };
+    assert_eq!(first.when.outbox, ["orders"]);
+    assert_eq!(first.when.aggregate_type, ["RESTAURANT", "CUSTOMER"]);
+    assert_eq!(first.when.event_type, ["OrderPlaced"]);
+    assert_eq!(first.when.header["tenant"], ["a", "b"]);
+    let to = config.router.destination(first.to[0]);
+    assert_eq!(
+        (to.name.as_str(), to.broker.as_str()),
+        ("notifications", "rabbit")
+    );
+    let address: Vec<_> = to
+        .address
+        .iter()
+        .map(|(part, text)| (part.as_str(), text.source()))
+        .collect();
+    let wanted = [
+        ("exchange", "notifications.exchange"),
+        ("routing_key", "notification.{aggregate_type|lower}"),
+    ];
+    assert_eq!(address, wanted);
+    assert_eq!(
+        to.message_key.as_ref().map(|key| key.source()),
+        Some("{header.tenant}")
+    );
+    assert_eq!((to.envelope, to.dead_letter), (Envelope::Raw, DeadLetter::Skip));
+    assert_eq!(
+        (to.limits.max_in_flight, to.limits.max_rate),
+        (Some(64), Some(500))
+    );
+    let retry = RetryPolicy {
+        base: secs(2),
+        multiplier: 3.0,
+        max: secs(60),
+        jitter: 0.1,
+        max_attempts: 4,
+    };
+    assert_eq!(to.retry, retry);
+    assert!(second.to.is_empty());
+    assert_eq!(
+        config.router.destination(third.to[0]).retry,
+        config.relay.settings.retry
+    );
+}
+
+#[test]
+fn the_reference_sets_every_key_of_the_rest() {
+    let config = reference();
+    assert_eq!(config.relay.profile, Some(Profile::HighVolume));
+    let settings = &config.relay.settings;
+    assert_eq!(settings.poll_interval, Duration::from_millis(250));
+    assert_eq!(settings.initial_delay, secs(2));
+    assert_eq!((settings.batch_size, settings.window), (200, 4_096));
+    assert_eq!(settings.window_bytes, 32 << 20);
+    assert_eq!((settings.lease, settings.drain_timeout), (secs(15), secs(20)));
+    assert_eq!(settings.publish_timeout, secs(12));
+    assert_eq!(settings.stalled_after, secs(1_800));
+    let retry = RetryPolicy {
+        base: Duration::from_millis(500),
+        multiplier: 1.5,
+        max: secs(120),
+        jitter: 0.5,
+        max_attempts: 6,
+    };
+    assert_eq!(settings.retry, retry);
+    assert_eq!(
+        config.cleanup,
+        Cleanup {
+            retention: Some(secs(14 * 86_400)),
+            interval: secs(300),
+            batch_size: 250
+        }
+    );
+    assert_eq!(
+        config.health,
+        Thresholds {
+            max_unpublished: 5_000,
+            max_age: secs(600),
+            max_dead: 3,
+            failing_unpublished: 50_000,
+            failing_age: secs(1_200),
+            stalled_after: secs(1_800),
+            stuck_after: secs(45),
+        }
+    );
+    assert_eq!(config.admin.listen, Listen::At("0.0.0.0:9090".parse().unwrap()));
+    assert_eq!(
+        config.admin.token.as_ref().map(postrider_core::Secret::expose),
+        Some("only-an-example-of-a-token")
+    );
+    assert_eq!(config.admin.max_types, Some(50));
+    assert_eq!(
+        config.log,
+        Log {
+            format: Format::Json,
+            level: "warn,postrider_relay=debug".to_owned()
+        }
+    );
+}
