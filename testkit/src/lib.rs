@@ -2,19 +2,22 @@
 //!
 //! - [`model`]: an outbox database in memory, pure and deterministic: what the `Store` contract means.
 //! - [`store`], [`sink`] and [`source`]: the suites that every store and both sides of every broker pass.
+//! - [`by_hand`]: a relay without an engine, for tests of a store.
 //! - [`faulty`]: scripted faults for any sink and any store.
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
 //! - [`servers`] and [`proxy`]: real servers, and a network between them and us that fails on request.
-//! - [`wait`]: waiting for conditions, instead of sleeping.
+//! - [`wait`] and [`log`]: waiting for conditions instead of sleeping, and looking through what was logged.
 //! - [`memory`]: the model behind a lock and a clock, as a store.
 
 #[macro_use]
 mod suite;
 
+pub mod by_hand;
 pub mod crash;
 pub mod faulty;
 pub mod ledger;
+pub mod log;
 pub mod memory;
 pub mod model;
 pub mod process;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::{
-    BoxFuture, DestinationName, Event, EventId, Filter, Payload, RelayId, Seq, Shard, StoreError, Timestamp,
+    BoxFuture, DestinationName, Event, EventId, Filter, Payload, RelayId, Seq, Shard, StoreError,
+    StoreErrorKind, Timestamp,
 };
 
 /// What people see of an event. Derived from where it is, never stored.
@@ -67,6 +68,11 @@ impl Status {
             status.as_str().eq_ignore_ascii_case(word)
                 || (*status == DeadLetter && word.eq_ignore_ascii_case("dead"))
         })
+    }
+
+    /// Whether it is one of a parked row.
+    pub fn is_parked(self) -> bool {
+        !matches!(self, Status::Pending | Status::Published | Status::Discarded)
     }
 }
 
@@ -174,6 +180,28 @@ pub struct SentPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub String);
 
+impl Cursor {
+    /// A place and a destination as a cursor: `seq`, or `seq:destination`.
+    pub fn at(place: i64, destination: &str) -> Self {
+        Self(match destination {
+            "" => place.to_string(),
+            name => format!("{place}:{name}"),
+        })
+    }
+
+    /// The place and the destination of a cursor that [`Cursor::at`] made.
+    pub fn place(&self) -> Result<(i64, String), StoreError> {
+        let (place, destination) = self.0.split_once(':').unwrap_or((&self.0, ""));
+        match place.parse() {
+            Ok(place) => Ok((place, destination.to_owned())),
+            Err(_) => Err(StoreError::new(
+                StoreErrorKind::Other,
+                "the cursor is not one that this outbox gave out; start the listing again",
+            )),
+        }
+    }
+}
+
 /// Where one event stands with one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -278,6 +306,16 @@ pub enum Verb {
     Discard(String),
 }
 
+impl Verb {
+    /// The word of the audit.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Verb::Redrive => "redrive",
+            Verb::Discard(_) => "discard",
+        }
+    }
+}
+
 /// One step of a bulk verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
@@ -293,6 +331,29 @@ pub struct Act {
     pub limit: u32,
     /// Where the last step ended.
     pub from: Option<Cursor>,
+}
+
+impl Act {
+    /// Why, and with which rows, as JSON: what the audit keeps.
+    pub fn detail(&self) -> String {
+        let filter = &self.filter;
+        let reason = match &self.verb {
+            Verb::Redrive => None,
+            Verb::Discard(reason) => Some(reason),
+        };
+        serde_json::json!({
+            "reason": reason,
+            "status": filter.status.iter().map(|status| status.as_str()).collect::<Vec<_>>(),
+            "event_id": filter.event_id.as_ref().map(|id| id.as_str()),
+            "event_type": filter.event_type,
+            "key": filter.key,
+            "destination": filter.destination.as_ref().map(|name| name.as_str()),
+            "error_kind": filter.error_kind,
+            "older_than_seconds": filter.older_than.map(|age| age.as_secs()),
+            "failing_for_seconds": filter.failing_for.map(|age| age.as_secs()),
+        })
+        .to_string()
+    }
 }
 
 /// What one step of a bulk verb did.

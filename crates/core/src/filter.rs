@@ -27,9 +27,21 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether it speaks of events with this status, among others or alone.
+    pub fn wants(&self, status: Status) -> bool {
+        self.status.is_empty() || self.status.contains(&status)
+    }
+
+    /// Whether it speaks of parked rows that are dead, and of those that are not.
+    pub fn wants_parked(&self) -> (bool, bool) {
+        let is_live = |status: &Status| status.is_parked() && *status != Status::DeadLetter;
+        let live = self.status.is_empty() || self.status.iter().any(is_live);
+        (self.wants(Status::DeadLetter), live)
+    }
+
     /// Whether it speaks of a route of an event, at a moment by the database's clock.
     pub fn matches(&self, record: &EventRecord, route: &Route, now: Timestamp) -> bool {
-        (self.status.is_empty() || self.status.contains(&route.status))
+        self.wants(route.status)
             && self.event_id.as_ref().is_none_or(|id| *id == record.event_id)
             && self
                 .event_type

@@ -76,6 +76,23 @@ pub struct Controls {
     pub limits: BTreeMap<DestinationName, Limits>,
 }
 
+impl Controls {
+    /// Takes in what was decided about a destination, or about the whole outbox where the name is empty.
+    pub fn decide(&mut self, name: &str, paused: bool, limits: Limits) {
+        if name.is_empty() {
+            self.paused = paused;
+            return;
+        }
+        let name = DestinationName::from(name);
+        if limits != Limits::default() {
+            self.limits.insert(name.clone(), limits);
+        }
+        if paused {
+            self.paused_destinations.push(name);
+        }
+    }
+}
+
 /// What the database answers to a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {

@@ -69,7 +69,7 @@ pub use redact::redact_url;
 pub use retry::RetryPolicy;
 pub use route::{Condition, Delivery, Route, Routed, Router, RouterBuilder, RouterError};
 pub use row::{Blocked, Lane, Page, ParkedRange, ParkedRow, QueuedRow, Range, Read, SentBefore, Seq, Shard};
-pub use schema::{Migration, Schema, SchemaStatus, knows};
+pub use schema::{Migration, Schema, SchemaStatus, knows, wrong_version};
 pub use secret::Secret;
 pub use settle::{Leaves, Park, Settle, SettleParked, SettleQueued, Settled, Then};
 pub use sink::{Capabilities, Sink};

@@ -36,11 +36,37 @@ impl SchemaStatus {
     pub fn is_usable(&self) -> bool {
         knows(self.wanted, self.installed)
     }
+
+    /// Whether everything may be removed; the error counts what would be lost.
+    pub fn check_removable(&self) -> Result<(), StoreError> {
+        if self.queued + self.parked == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "the outbox holds {} queued and {} parked rows, which would be lost",
+            self.queued, self.parked
+        );
+        let advice = "let a relay publish them, wait for those that are scheduled, or discard them";
+        Err(StoreError::new(StoreErrorKind::Schema, text).with_advice(advice))
+    }
 }
 
 /// Whether a program that needs tables of one version can work on another.
 pub fn knows(wanted: u32, installed: u32) -> bool {
     installed == wanted || installed == wanted + 1
+}
+
+/// Why a program that needs tables of one version does not work on another.
+pub fn wrong_version(wanted: u32, installed: u32) -> StoreError {
+    if installed > wanted {
+        let text = format!(
+            "the outbox tables are of version {installed}, newer than this program, which knows {wanted}"
+        );
+        return StoreError::new(StoreErrorKind::Schema, text)
+            .with_advice("use a newer version of this program");
+    }
+    let text = format!("the outbox tables are of version {installed}, this program needs {wanted}");
+    StoreError::new(StoreErrorKind::Schema, text)
 }
 
 /// The tables of an outbox.

@@ -1,8 +1,6 @@
 //! Ownership: who may publish, by the database's clock. The steps are in the function `outbox_heartbeat`.
 
-use postrider_core::{
-    Controls, DestinationName, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token,
-};
+use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token};
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -121,17 +119,7 @@ fn controls_of(lines: &[&str]) -> Result<Controls> {
             max_in_flight: limit(next()?),
             max_rate: limit(next()?),
         };
-        let Some(name) = words.next().filter(|name| !name.is_empty()) else {
-            controls.paused = paused;
-            continue;
-        };
-        let name = DestinationName::from(name);
-        if limits != Limits::default() {
-            controls.limits.insert(name.clone(), limits);
-        }
-        if paused {
-            controls.paused_destinations.push(name);
-        }
+        controls.decide(words.next().unwrap_or(""), paused, limits);
     }
     Ok(controls)
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows};
+use postrider_core::{
+    BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows, wrong_version,
+};
 use tokio_postgres::error::SqlState;
 
 use crate::PgStore;
@@ -16,9 +18,6 @@ pub(crate) const WANTED: u32 = STEPS.len() as u32;
 
 /// A migration may wait for locks and build indexes; the limits of a relay's calls are not for it.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// What to do about rows that are in the way of a removal.
-const PUBLISH_FIRST: &str = "let a relay publish them, wait for those that are scheduled, or discard them";
 
 struct Step {
     name: &'static str,
@@ -90,20 +89,8 @@ impl Schema for PgStore {
 pub(crate) fn check(installed: Option<i32>) -> Result<()> {
     match u32::try_from(installed.unwrap_or(0)).unwrap_or(0) {
         version if knows(WANTED, version) => Ok(()),
-        other => Err(wrong_version(other)),
+        other => Err(wrong_version(WANTED, other).into()),
     }
-}
-
-fn wrong_version(installed: u32) -> Error {
-    if installed > WANTED {
-        let text = format!(
-            "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}"
-        );
-        let error = StoreError::new(StoreErrorKind::Schema, text);
-        return Error::Store(error.with_advice("use a newer version of this program"));
-    }
-    let text = format!("the outbox tables are of version {installed}, this program needs {WANTED}");
-    Error::new(StoreErrorKind::Schema, text)
 }
 
 pub(crate) fn migrations(tables: &Tables, options: &PgOptions) -> Vec<Migration> {
@@ -227,7 +214,7 @@ async fn up(work: &Work) -> Result<Vec<u32>> {
     take_turns(work).await?;
     let installed = installed(work).await?;
     if installed > WANTED && !knows(WANTED, installed) {
-        return Err(wrong_version(installed));
+        return Err(wrong_version(WANTED, installed).into());
     }
     let mut taken = Vec::new();
     for step in migrations(&work.tables, &work.options)
@@ -244,21 +231,13 @@ async fn down(work: &Work) -> Result<Vec<u32>> {
     take_turns(work).await?;
     let mut found = installed(work).await?;
     if found > WANTED {
-        return Err(wrong_version(found));
+        return Err(wrong_version(WANTED, found).into());
     }
     if found > 0 {
         keep_out(work).await?;
         let status = status(work).await?;
         found = status.installed;
-        if status.queued + status.parked > 0 {
-            let text = format!(
-                "the outbox holds {} queued and {} parked rows, which would be lost",
-                status.queued, status.parked
-            );
-            return Err(Error::Store(
-                StoreError::new(StoreErrorKind::Schema, text).with_advice(PUBLISH_FIRST),
-            ));
-        }
+        status.check_removable()?;
     }
     let mut taken = Vec::new();
     for step in migrations(&work.tables, &work.options)

@@ -1,19 +1,20 @@
 //! A database of its own on a server that the tests share, and what tests say to it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use postrider_core::{
-    Event, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, ParkedRow, QueuedRow, Range, Read, Receipt,
-    RelayId, Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
-};
+use postrider_core::{Event, Schema};
 use postrider_memory::MemorySink;
 use postrider_postgres::{Outbox, PgOptions, PgStore};
+use postrider_testkit::by_hand;
+pub(crate) use postrider_testkit::by_hand::{act, again, decided, event, heartbeat, parks, sent};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 pub(crate) use postrider_testkit::wait::{PATIENCE, until};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
+
+/// A relay without an engine, which owns every shard.
+pub(crate) type Relay = by_hand::Relay<PgStore>;
 
 pub(crate) struct Db {
     pub(crate) store: PgStore,
@@ -66,16 +67,7 @@ impl Db {
     }
 
     pub(crate) async fn relay(&self, name: &str) -> Relay {
-        let standing = self.store.heartbeat(heartbeat(name)).await.expect("a heartbeat");
-        let fence = standing
-            .leases
-            .iter()
-            .map(|lease| (lease.shard, lease.token))
-            .collect();
-        Relay {
-            store: self.store.clone(),
-            fence,
-        }
+        Relay::begin(self.store.clone(), name).await
     }
 }
 
@@ -131,112 +123,4 @@ pub(crate) async fn connect(url: &str) -> Client {
 /// The defaults, with few shards: most tests read all of them in one go.
 pub(crate) fn few_shards() -> PgOptions {
     PgOptions::default().shards(4)
-}
-
-/// A relay that owns every shard.
-pub(crate) struct Relay {
-    pub(crate) store: PgStore,
-    pub(crate) fence: Vec<(Shard, Token)>,
-}
-
-impl Relay {
-    pub(crate) fn everything(&self) -> Read {
-        let ranges = self.fence.iter().flat_map(|(shard, _)| {
-            Lane::ALL.map(|lane| Range {
-                shard: *shard,
-                lane,
-                floor: Seq(0),
-                skip: vec![],
-                limit: 1_000_000,
-            })
-        });
-        Read {
-            ranges: ranges.collect(),
-            max_bytes: usize::MAX,
-            parked: ParkedRange {
-                shards: self.fence.iter().map(|(shard, _)| *shard).collect(),
-                heads: 1_000,
-                ..ParkedRange::default()
-            },
-            skip_dead: vec![],
-        }
-    }
-
-    pub(crate) async fn page(&self) -> Page {
-        self.store.read(self.everything()).await.expect("a page")
-    }
-
-    /// Everything queued, by place.
-    pub(crate) async fn queued(&self) -> Vec<QueuedRow> {
-        let mut rows = self.page().await.queued;
-        rows.sort_by_key(|row| row.seq);
-        rows
-    }
-
-    pub(crate) async fn settle(&self, queued: Vec<SettleQueued>, parked: Vec<SettleParked>) -> Vec<Settled> {
-        let settle = Settle {
-            fence: self.fence.clone(),
-            queued,
-            parked,
-        };
-        self.store.settle(Arc::new(settle)).await.expect("a settle")
-    }
-
-    pub(crate) async fn send_all(&self) -> usize {
-        let entries: Vec<_> = self.queued().await.iter().map(|row| sent(row, "d")).collect();
-        let count = entries.len();
-        assert_eq!(self.settle(entries, vec![]).await, vec![Settled::Done; count]);
-        count
-    }
-}
-
-pub(crate) fn heartbeat(name: &str) -> Heartbeat {
-    Heartbeat {
-        relay: RelayId(name.into()),
-        term: Duration::from_secs(60),
-        held: vec![],
-        release: vec![],
-        claim: true,
-        window: 7,
-        suspects: vec![],
-    }
-}
-
-pub(crate) fn event(id: &str, key: &str) -> Event {
-    Event::builder("Tested")
-        .id(id)
-        .aggregate("THING", "1")
-        .key(key)
-        .json("{}")
-        .build()
-        .expect("a valid event")
-}
-
-pub(crate) fn decided(row: &QueuedRow, leaves: Leaves) -> SettleQueued {
-    SettleQueued {
-        shard: row.shard,
-        seq: row.seq,
-        event_id: row.event_id.clone(),
-        key: row.key.clone(),
-        leaves,
-    }
-}
-
-pub(crate) fn sent(row: &QueuedRow, destination: &str) -> SettleQueued {
-    let sent = vec![(destination.into(), Receipt(Some("offset 1".into())))];
-    decided(row, Leaves::Decided { sent, parked: vec![] })
-}
-
-pub(crate) fn parks(row: &QueuedRow, parked: Vec<Park>) -> SettleQueued {
-    decided(row, Leaves::Decided { sent: vec![], parked })
-}
-
-pub(crate) fn again(row: &ParkedRow, then: Then) -> SettleParked {
-    SettleParked {
-        shard: row.row.shard,
-        seq: row.row.seq,
-        destination: row.destination.clone(),
-        version: row.version,
-        then,
-    }
 }

@@ -2,26 +2,10 @@
 
 use std::time::Duration;
 
-use postrider_core::{
-    Act, Console, ErrorKind, Failure, Filter, Park, Read, Settled, Status, Store, Then, Verb,
-};
+use postrider_core::{Console, ErrorKind, Failure, Filter, Park, Read, Settled, Status, Store, Then, Verb};
 use postrider_postgres::Outbox;
 
-use crate::common::{Db, Relay, again, event, parks};
-
-fn act(verb: Verb, id: &str) -> Act {
-    Act {
-        verb,
-        filter: Filter {
-            event_id: Some(id.into()),
-            ..Filter::default()
-        },
-        dry_run: false,
-        actor: "test".into(),
-        limit: 10,
-        from: None,
-    }
-}
+use crate::common::{Db, Relay, act, again, event, parks};
 
 fn dead() -> Park {
     Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"))

@@ -1,15 +1,10 @@
 //! PgBouncer in transaction mode: every transaction is on another session of the server.
 
-use std::sync::Arc;
-
 use postrider_core::{Console, Schema};
-use postrider_memory::MemorySink;
 use postrider_postgres::PgStore;
-use postrider_relay::Relay;
 use postrider_testkit::servers::{PgBouncer, Postgres};
-use tokio_util::sync::CancellationToken;
 
-use crate::common::{PATIENCE, connect, few_shards};
+use crate::common::{Running, connect, few_shards};
 
 /// Relays through a pooler while an application works on the same pool, and looks at what was left on its sessions.
 async fn relays_behind_a_pooler(direct: bool) {
@@ -26,17 +21,7 @@ async fn relays_behind_a_pooler(direct: bool) {
         .await
         .expect("connected");
     store.up().await.expect("the tables are made");
-    let sink = MemorySink::new();
-    let relay = Relay::builder()
-        .store(Arc::new(store.clone()))
-        .sink(Arc::new(sink.clone()))
-        .build()
-        .expect("a relay");
-    let token = CancellationToken::new();
-    let running = tokio::spawn({
-        let token = token.clone();
-        async move { relay.run(token).await }
-    });
+    let running = Running::start(store.clone());
     let service = connect(&bouncer.url(&name)).await;
     for n in 0..200 {
         let sql = format!(
@@ -49,11 +34,9 @@ async fn relays_behind_a_pooler(direct: bool) {
             .await
             .expect("the service is not disturbed");
     }
-    let came = sink.wait_for(200, PATIENCE).await;
-    came.unwrap_or_else(|few| panic!("{few}"));
+    running.arrived(200).await;
     store.stats().await.expect("stats");
-    token.cancel();
-    running.await.expect("it ends");
+    running.stop().await;
     assert_eq!(store.stats().await.expect("stats").queued, 0);
     // Settings of the relay on a session of the pool would be those of the service.
     for _ in 0..6 {

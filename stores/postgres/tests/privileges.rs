@@ -1,10 +1,10 @@
 //! The relay runs under a role that may do what was printed for it, and nothing else.
 
-use postrider_core::{Act, Console, Filter, Park, Schema, Settled, Store, StoreErrorKind, Verb};
+use postrider_core::{Console, Filter, Park, Schema, Settled, Store, StoreErrorKind, Verb};
 use postrider_postgres::PgOptions;
 use postrider_testkit::servers::Postgres;
 
-use crate::common::{Db, Relay, event, few_shards, heartbeat, parks, sent};
+use crate::common::{Db, Relay, act, event, few_shards, heartbeat, parks, sent};
 
 /// A store that connects as the role of the relay.
 async fn as_role(db: &Db, role: &str) -> Relay {
@@ -50,17 +50,6 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
         parks(&rows[2], vec![dead]),
     ];
     assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 3]);
-    let act = |verb, id: &str| Act {
-        verb,
-        filter: Filter {
-            event_id: Some(id.into()),
-            ..Filter::default()
-        },
-        dry_run: false,
-        actor: "test".into(),
-        limit: 10,
-        from: None,
-    };
     assert_eq!(
         relay
             .store

@@ -206,7 +206,7 @@ impl<'tx> Decoder<'tx> {
         while let Some(row) = rows.next()? {
             let sent = Stored::read(row, outbox_id, now)?;
             let destination: String = row.get(BEHIND)?;
-            let same = sent.event.is_ok_and(|sent| same_content(&sent, event));
+            let same = sent.event.is_ok_and(|sent| sent.same_content(event));
             *known.entry(destination.into()).or_default() |= same;
         }
         let entry = |(destination, same_content)| SentBefore {
@@ -215,17 +215,6 @@ impl<'tx> Decoder<'tx> {
         };
         Ok(known.into_iter().map(entry).collect())
     }
-}
-
-/// Whether two events with one id are one event. Headers do not count: a producer that repeats itself sends a new trace
-/// context with the same event.
-fn same_content(sent: &Event, event: &Event) -> bool {
-    sent.payload.as_bytes() == event.payload.as_bytes()
-        && sent.content_type() == event.content_type()
-        && sent.event_type == event.event_type
-        && sent.aggregate_type == event.aggregate_type
-        && sent.aggregate_id == event.aggregate_id
-        && sent.key == event.key
 }
 
 /// The columns that only a parked row has.

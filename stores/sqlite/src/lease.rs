@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Controls, DestinationName, Heartbeat, Lease, Limits, Shard, Standing, Token};
+use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, Token};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
@@ -236,17 +236,7 @@ fn controls(connection: &Connection, tables: &Tables) -> Result<Controls> {
             max_in_flight: row.get(2)?,
             max_rate: row.get(3)?,
         };
-        if name.is_empty() {
-            controls.paused = paused;
-            continue;
-        }
-        let name = DestinationName::from(name);
-        if limits != Limits::default() {
-            controls.limits.insert(name.clone(), limits);
-        }
-        if paused {
-            controls.paused_destinations.push(name);
-        }
+        controls.decide(&name, paused, limits);
     }
     Ok(controls)
 }

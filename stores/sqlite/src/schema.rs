@@ -1,17 +1,14 @@
 //! The tables: made, checked, printed and removed.
 
-use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows};
+use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, knows, wrong_version};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::Tables;
 use crate::{SqliteStore, clock};
 
 /// What this program needs.
 pub(crate) const WANTED: u32 = STEPS.len() as u32;
-
-/// What to do about rows that are in the way of a removal.
-const PUBLISH_FIRST: &str = "let a relay publish them, wait for those that are scheduled, or discard them";
 
 struct Step {
     name: &'static str,
@@ -82,20 +79,8 @@ pub(crate) fn check(connection: &Connection, tables: &Tables) -> Result<Standing
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     match installed.unwrap_or(0) {
         version if knows(WANTED, version) => Ok(Standing { outbox_id, now }),
-        other => Err(wrong_version(other)),
+        other => Err(wrong_version(WANTED, other).into()),
     }
-}
-
-fn wrong_version(installed: u32) -> Error {
-    if installed > WANTED {
-        let text = format!(
-            "the outbox tables are of version {installed}, newer than this program, which knows {WANTED}"
-        );
-        let error = StoreError::new(StoreErrorKind::Schema, text);
-        return Error::Store(error.with_advice("use a newer version of this program"));
-    }
-    let text = format!("the outbox tables are of version {installed}, this program needs {WANTED}");
-    Error::new(StoreErrorKind::Schema, text)
 }
 
 pub(crate) fn migrations(tables: &Tables) -> Vec<Migration> {
@@ -150,7 +135,7 @@ fn up(connection: &mut Connection, tables: &Tables) -> Result<Vec<u32>> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let installed = installed(&tx, tables)?;
     if installed > WANTED && !knows(WANTED, installed) {
-        return Err(wrong_version(installed));
+        return Err(wrong_version(WANTED, installed).into());
     }
     let mut taken = Vec::new();
     for step in migrations(tables)
@@ -168,17 +153,9 @@ fn down(connection: &mut Connection, tables: &Tables) -> Result<Vec<u32>> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found = status(&tx, tables)?;
     if found.installed > WANTED {
-        return Err(wrong_version(found.installed));
+        return Err(wrong_version(WANTED, found.installed).into());
     }
-    if found.queued + found.parked > 0 {
-        let text = format!(
-            "the outbox holds {} queued and {} parked rows, which would be lost",
-            found.queued, found.parked
-        );
-        return Err(Error::Store(
-            StoreError::new(StoreErrorKind::Schema, text).with_advice(PUBLISH_FIRST),
-        ));
-    }
+    found.check_removable()?;
     let mut taken = Vec::new();
     for step in migrations(tables)
         .into_iter()

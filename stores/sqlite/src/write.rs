@@ -200,21 +200,8 @@ impl<'tx> Writer<'tx> {
     }
 
     fn park_queued(&mut self, entry: &SettleQueued, park: &Park) -> Result<()> {
-        let written = Written::of(park, self.standing.now);
-        self.park_queued.execute(params![
-            row::place(entry.seq),
-            written.destination,
-            park.dead,
-            written.next_attempt_at,
-            park.attempts,
-            park.failures,
-            park.maybe_sent,
-            written.error_kind,
-            written.error_text,
-            self.standing.now,
-            entry.key.as_str(),
-        ])?;
-        Ok(())
+        let (place, now) = (row::place(entry.seq), self.standing.now);
+        insert(&mut self.park_queued, place, park, now, entry.key.as_str())
     }
 
     fn parked(&mut self, entry: &SettleParked) -> Result<Settled> {
@@ -321,25 +308,30 @@ impl<'tx> Writer<'tx> {
     /// Puts one of the rows that replace a row in place. Where the event is parked for that destination already, that
     /// row stays as it is: it has attempts behind it, and the event is owed there once.
     fn split(&mut self, place: i64, from: &str, park: &Park) -> Result<()> {
-        let written = Written::of(park, self.standing.now);
-        if written.destination == from {
+        if destination_text(park.destination.as_ref()) == from {
             return self.change_parked(place, from, park);
         }
-        self.park_parked.execute(params![
-            place,
-            written.destination,
-            park.dead,
-            written.next_attempt_at,
-            park.attempts,
-            park.failures,
-            park.maybe_sent,
-            written.error_kind,
-            written.error_text,
-            self.standing.now,
-            from,
-        ])?;
-        Ok(())
+        insert(&mut self.park_parked, place, park, self.standing.now, from)
     }
+}
+
+/// Makes a parked row of another row at its place: of a queued one with its key, of a parked one by its destination.
+fn insert(statement: &mut CachedStatement<'_>, place: i64, park: &Park, now: i64, of: &str) -> Result<()> {
+    let written = Written::of(park, now);
+    statement.execute(params![
+        place,
+        written.destination,
+        park.dead,
+        written.next_attempt_at,
+        park.attempts,
+        park.failures,
+        park.maybe_sent,
+        written.error_kind,
+        written.error_text,
+        now,
+        of,
+    ])?;
+    Ok(())
 }
 
 /// A row that stays although it was deleted would be published again and again, so nothing of the settle is written.

@@ -1,15 +1,16 @@
 //! A database in a folder of its own, and what tests say to it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{
-    Event, Failure, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, QueuedRow, Range, Read, Receipt,
-    RelayId, Schema, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token,
-};
+use postrider_core::{Event, Failure, Park, Read, Schema, Shard};
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
+use postrider_testkit::by_hand;
+pub(crate) use postrider_testkit::by_hand::{again, decided, event, heartbeat, parks, sent};
 use rusqlite::Connection;
+
+/// A relay without an engine, which owns the shard.
+pub(crate) type Relay = by_hand::Relay<SqliteStore>;
 
 pub(crate) struct Db {
     pub(crate) store: SqliteStore,
@@ -70,119 +71,16 @@ impl Db {
     }
 
     pub(crate) async fn relay(&self, name: &str) -> Relay {
-        let beat = heartbeat(name);
-        let standing = self.store.heartbeat(beat).await.expect("a heartbeat");
-        let token = standing.leases.first().expect("the lease is free").token;
-        Relay {
-            store: self.store.clone(),
-            token,
-        }
-    }
-}
-
-/// A relay that owns the shard.
-pub(crate) struct Relay {
-    pub(crate) store: SqliteStore,
-    pub(crate) token: Token,
-}
-
-impl Relay {
-    pub(crate) async fn page(&self) -> Page {
-        self.store.read(everything()).await.expect("a page")
-    }
-
-    pub(crate) async fn queued(&self) -> Vec<QueuedRow> {
-        self.page().await.queued
-    }
-
-    pub(crate) async fn settle(&self, queued: Vec<SettleQueued>, parked: Vec<SettleParked>) -> Vec<Settled> {
-        let settle = Settle {
-            fence: vec![(Shard(0), self.token)],
-            queued,
-            parked,
-        };
-        self.store.settle(Arc::new(settle)).await.expect("a settle")
-    }
-
-    pub(crate) async fn send_all(&self) -> usize {
-        let entries: Vec<_> = self.queued().await.iter().map(|row| sent(row, "d")).collect();
-        let count = entries.len();
-        assert_eq!(self.settle(entries, vec![]).await, vec![Settled::Done; count]);
-        count
-    }
-}
-
-pub(crate) fn heartbeat(name: &str) -> Heartbeat {
-    Heartbeat {
-        relay: RelayId(name.into()),
-        term: Duration::from_secs(60),
-        held: vec![],
-        release: vec![],
-        claim: true,
-        window: 7,
-        suspects: vec![],
+        let relay = Relay::begin(self.store.clone(), name).await;
+        assert!(!relay.fence.is_empty(), "the lease is free");
+        relay
     }
 }
 
 pub(crate) fn everything() -> Read {
-    let range = |lane| Range {
-        shard: Shard(0),
-        lane,
-        floor: Seq(0),
-        skip: vec![],
-        limit: 1_000_000,
-    };
-    Read {
-        ranges: Lane::ALL.map(range).to_vec(),
-        max_bytes: usize::MAX,
-        parked: ParkedRange {
-            shards: vec![Shard(0)],
-            heads: 1_000,
-            ..ParkedRange::default()
-        },
-        skip_dead: vec![],
-    }
-}
-
-pub(crate) fn event(id: &str, key: &str) -> Event {
-    Event::builder("Tested")
-        .id(id)
-        .aggregate("THING", "1")
-        .key(key)
-        .json("{}")
-        .build()
-        .expect("a valid event")
-}
-
-pub(crate) fn decided(row: &QueuedRow, leaves: Leaves) -> SettleQueued {
-    SettleQueued {
-        shard: row.shard,
-        seq: row.seq,
-        event_id: row.event_id.clone(),
-        key: row.key.clone(),
-        leaves,
-    }
-}
-
-pub(crate) fn sent(row: &QueuedRow, destination: &str) -> SettleQueued {
-    let sent = vec![(destination.into(), Receipt(Some("offset 1".into())))];
-    decided(row, Leaves::Decided { sent, parked: vec![] })
-}
-
-pub(crate) fn parks(row: &QueuedRow, parked: Vec<Park>) -> SettleQueued {
-    decided(row, Leaves::Decided { sent: vec![], parked })
+    by_hand::everything([Shard(0)])
 }
 
 pub(crate) fn dead(destination: &str, failure: Failure) -> Park {
     Park::dead(Some(destination.into()), failure)
-}
-
-pub(crate) fn again(row: &postrider_core::ParkedRow, then: Then) -> SettleParked {
-    SettleParked {
-        shard: row.row.shard,
-        seq: row.row.seq,
-        destination: row.destination.clone(),
-        version: row.version,
-        then,
-    }
 }

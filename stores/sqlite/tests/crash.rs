@@ -15,15 +15,8 @@ async fn child() {
     let Some(path) = std::env::var_os(PATH) else {
         return;
     };
-    use postrider_core::Store;
     let store = SqliteStore::open(path, SqliteOptions::default()).expect("opened");
-    let token = store
-        .heartbeat(heartbeat("child"))
-        .await
-        .expect("a heartbeat")
-        .leases[0]
-        .token;
-    let relay = Relay { store, token };
+    let relay = Relay::begin(store, "child").await;
     let rows = relay.queued().await;
     let wait = Park::waiting("d".into(), false);
     relay
@@ -61,7 +54,7 @@ async fn a_settle_that_did_not_commit_has_not_happened() {
     assert_eq!((lease.unclean, lease.maybe_sent), (1, 7));
     let relay = Relay {
         store: db.store.clone(),
-        token: lease.token,
+        fence: vec![(lease.shard, lease.token)],
     };
     let rows = relay.queued().await;
     assert_eq!(

@@ -110,11 +110,15 @@ async fn two_processes_share_one_file_and_one_owns_it() {
         [Settled::Fenced]
     );
     assert_eq!(
-        owner.store.settle(settle(owner.token)).await.expect("answered"),
+        owner
+            .store
+            .settle(settle(owner.fence[0].1))
+            .await
+            .expect("answered"),
         [Settled::Done]
     );
     assert_eq!(
-        other.settle(settle(owner.token)).await.expect("answered"),
+        other.settle(settle(owner.fence[0].1)).await.expect("answered"),
         [Settled::Gone]
     );
 }

@@ -115,7 +115,7 @@ async fn a_row_that_a_trigger_keeps_is_not_said_to_be_gone() {
     let rows = relay.queued().await;
     db.sql("CREATE TRIGGER keep BEFORE DELETE ON outbox BEGIN SELECT RAISE(IGNORE); END");
     let settle = Arc::new(Settle {
-        fence: vec![(Shard(0), relay.token)],
+        fence: relay.fence.clone(),
         queued: vec![sent(&rows[0], "d")],
         parked: vec![],
     });

@@ -138,11 +138,9 @@ async fn priorities_of_any_size_have_a_lane_and_keys_of_any_kind_a_key() {
         "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, event_key, priority) VALUES
             ('T', '', '', NULL, 9223372036854775807), ('T', '', '', '', -9223372036854775808), ('T', '', '', 'k', 7)",
     );
-    let lanes: Vec<_> = db
-        .relay("one")
-        .await
-        .queued()
-        .await
+    let page = db.relay("one").await.page().await;
+    let lanes: Vec<_> = page
+        .queued
         .iter()
         .map(|row| (row.lane, row.key.to_string()))
         .collect();

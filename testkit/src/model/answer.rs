@@ -88,7 +88,7 @@ impl Model {
                 && record.is_sent()
                 && now.saturating_sub(record.at) < window
             {
-                *before.entry(destination).or_default() |= record.same_content(&row.event);
+                *before.entry(destination).or_default() |= record.row.event.same_content(&row.event);
             }
         }
         before

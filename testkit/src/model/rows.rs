@@ -155,18 +155,6 @@ impl Record {
     pub fn is_sent(&self) -> bool {
         matches!(self.fate, Fate::Sent(_))
     }
-
-    /// Whether a row holds what was published here. Headers do not count: a producer that repeats itself sends a new
-    /// trace context with the same event.
-    pub(super) fn same_content(&self, event: &Event) -> bool {
-        let sent = &self.row.event;
-        sent.payload.as_bytes() == event.payload.as_bytes()
-            && sent.content_type() == event.content_type()
-            && sent.event_type == event.event_type
-            && sent.aggregate_type == event.aggregate_type
-            && sent.aggregate_id == event.aggregate_id
-            && sent.key == event.key
-    }
 }
 
 /// The shard of a key: FNV-1a, because the standard library's hash differs from run to run.

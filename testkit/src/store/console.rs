@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{Event, EventRecord, Filter, Leaves, Settled, Status};
 
 use super::bench::Bench;
-use super::words::{dead, event, event_with, leaves_as, parks_as, refused, sent, to, waiting};
+use super::words::{dead, decided, event, event_with, parks_as, refused, sent, to, waiting};
 use crate::wait::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -21,7 +21,7 @@ pub(super) async fn stats_count_what_there_is(bench: Bench) {
         .commit(&[event("sent", "c"), event("double", "c"), event("queued", "c")])
         .await;
     let rows = relay.queued().await;
-    let double = leaves_as(&rows[1], Leaves::Duplicate);
+    let double = decided(&rows[1], Leaves::Duplicate);
     relay
         .settle(vec![sent(&rows[0], &["d", "e"]), double], Vec::new())
         .await;

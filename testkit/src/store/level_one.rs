@@ -3,7 +3,7 @@
 use postrider_core::{Act, Event, Filter, Leaves, QueuedRow, SentBefore, Settled, Verb};
 
 use super::bench::{Bench, Relay};
-use super::words::{event, event_with, leaves_as, parks_as, refused, sent, to, waiting};
+use super::words::{decided, event, event_with, parks_as, refused, sent, to, waiting};
 
 pub(super) async fn the_same_content_is_known_by_destination(bench: Bench) {
     let relay = after_sending(&bench, &["d", "e"]).await;
@@ -45,7 +45,7 @@ pub(super) async fn headers_are_not_content_and_everything_else_is(bench: Bench)
             "{what}"
         );
         assert_eq!(
-            relay.settle_one(leaves_as(&row, Leaves::Duplicate)).await,
+            relay.settle_one(decided(&row, Leaves::Duplicate)).await,
             Settled::Done
         );
     }
@@ -113,7 +113,7 @@ pub(super) async fn a_replay_is_not_checked(bench: Bench) {
     assert_eq!(row.sent_before, [], "a replayed row is meant to go again");
     // Settled as sent once more, it stands in nobody's way.
     assert_eq!(
-        relay.settle_one(leaves_as(&row, sent(&row, &["d"]).leaves)).await,
+        relay.settle_one(decided(&row, sent(&row, &["d"]).leaves)).await,
         Settled::Done
     );
 }

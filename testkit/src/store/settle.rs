@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{ErrorKind, Event, Failure, Leaves, Park, Receipt, Settle, Settled, Then, Token};
 
 use super::bench::Bench;
-use super::words::{event, event_with, goes_on, ids, leaves_as, pairs, parks_as, refused, sent, to, waiting};
+use super::words::{decided, event, event_with, goes_on, ids, pairs, parks_as, refused, sent, to, waiting};
 
 pub(super) async fn an_empty_settle_answers_nothing(bench: Bench) {
     let relay = bench.relay("one").await;
@@ -35,8 +35,8 @@ pub(super) async fn duplicates_and_dropped_rows_leave_too(bench: Bench) {
         .queued(&[event("a", "k"), event("b", "k"), event("c", "k")])
         .await;
     let entries = vec![
-        leaves_as(&rows[0], Leaves::Duplicate),
-        leaves_as(&rows[1], Leaves::Dropped),
+        decided(&rows[0], Leaves::Duplicate),
+        decided(&rows[1], Leaves::Dropped),
     ];
     assert_eq!(
         relay.settle(entries, Vec::new()).await,
@@ -48,7 +48,7 @@ pub(super) async fn duplicates_and_dropped_rows_leave_too(bench: Bench) {
 
 pub(super) async fn a_row_may_be_sent_here_and_parked_there(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k")]).await;
-    let entry = leaves_as(
+    let entry = decided(
         &rows[0],
         Leaves::Decided {
             sent: vec![(to("d"), Receipt(Some("partition 3, offset 9".into())))],

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use postrider_core::{
-    DestinationName, ErrorKind, Event, Failure, Lane, Leaves, Park, ParkedRow, QueuedRow, Range, Receipt,
-    Seq, SettleParked, SettleQueued, Shard, Then,
+    DestinationName, ErrorKind, Event, Failure, Lane, Leaves, Park, ParkedRow, QueuedRow, Receipt,
+    SettleQueued,
 };
+
+pub(super) use crate::by_hand::{again as goes_on, decided, parks as parks_as, range};
 
 /// An event of a key whose payload holds its id.
 pub(super) fn event(id: &str, key: &str) -> Event {
@@ -26,16 +28,6 @@ pub(super) fn event_in(id: &str, key: &str, lane: Lane) -> Event {
     Event {
         priority: i32::from(lane.sign()),
         ..event(id, key)
-    }
-}
-
-pub(super) fn range(shard: Shard, lane: Lane) -> Range {
-    Range {
-        shard,
-        lane,
-        floor: Seq(0),
-        skip: Vec::new(),
-        limit: 10_000,
     }
 }
 
@@ -67,47 +59,17 @@ pub(super) fn refusal() -> Failure {
     Failure::new(ErrorKind::Rejected, "not wanted")
 }
 
-pub(super) fn leaves_as(row: &QueuedRow, leaves: Leaves) -> SettleQueued {
-    SettleQueued {
-        shard: row.shard,
-        seq: row.seq,
-        event_id: row.event_id.clone(),
-        key: row.key.clone(),
-        leaves,
-    }
-}
-
 pub(super) fn sent(row: &QueuedRow, destinations: &[&str]) -> SettleQueued {
     let sent = destinations
         .iter()
         .map(|name| (to(name), Receipt(Some("offset 7".into()))));
-    leaves_as(
+    decided(
         row,
         Leaves::Decided {
             sent: sent.collect(),
             parked: Vec::new(),
         },
     )
-}
-
-pub(super) fn parks_as(row: &QueuedRow, parked: Vec<Park>) -> SettleQueued {
-    leaves_as(
-        row,
-        Leaves::Decided {
-            sent: Vec::new(),
-            parked,
-        },
-    )
-}
-
-pub(super) fn goes_on(row: &ParkedRow, then: Then) -> SettleParked {
-    SettleParked {
-        shard: row.row.shard,
-        seq: row.row.seq,
-        destination: row.destination.clone(),
-        version: row.version,
-        then,
-    }
 }
 
 pub(super) fn ids(rows: &[QueuedRow]) -> Vec<String> {

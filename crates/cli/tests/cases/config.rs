@@ -4,6 +4,18 @@ use crate::support::{ORDERS_ONLY, Place};
 
 const CANARY: &str = "c4n4ry";
 
+/// A configuration with this added is refused: in these words, with the line.
+#[track_caller]
+fn refused(extra: &str, wanted: &str) {
+    let place = Place::empty();
+    place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{extra}\n"));
+    place
+        .run(&["config", "check"])
+        .expect(2)
+        .complains(wanted)
+        .complains("--> postrider.toml:1");
+}
+
 /// Fault G17.
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_nearest_name() {
@@ -56,13 +68,7 @@ fn bad_values_name_the_range_and_the_line() {
             "the outboxes \"main\" and \"second\" are the same tables",
         ),
     ] {
-        let place = Place::empty();
-        place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{extra}\n"));
-        place
-            .run(&["config", "check"])
-            .expect(2)
-            .complains(wanted)
-            .complains("--> postrider.toml:1");
+        refused(extra, wanted);
     }
 }
 
@@ -115,13 +121,7 @@ fn what_would_fail_later_is_refused_with_its_line() {
             "`busy_timeout` is a setting of SQLite",
         ),
     ] {
-        let place = Place::empty();
-        place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{extra}\n"));
-        place
-            .run(&["config", "check"])
-            .expect(2)
-            .complains(wanted)
-            .complains("--> postrider.toml:1");
+        refused(&extra, wanted);
     }
     let place = Place::empty();
     let fine = rabbit("amqp://h/", &exchange("x-consistent-hash"));

@@ -327,11 +327,7 @@ async fn found_guilty(harm: Harm) {
         },
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(bad))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &bad, settings);
     let running = Running::start(&relay);
     flowing(&store, || !dead(&store).is_empty()).await;
     until("everything else", || parked(&store).len() == 1).await;
@@ -416,11 +412,7 @@ async fn an_outage_of_the_database_while_parking_repeats_no_charge() {
         },
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, settings);
     drained(&relay).await;
     let rows = parked(&memory);
     assert_eq!(rows.len(), 2);

@@ -149,11 +149,7 @@ async fn a_relay_cut_off_from_the_database_is_relieved_by_another_and_comes_back
     bench.store.heartbeats().from(1, lost());
     bench.store.reads().from(1, lost());
     bench.store.settles().from(1, lost());
-    let other = builder(&bench.memory)
-        .sink(Arc::new(bench.sink.clone()))
-        .settings(short_lease())
-        .build()
-        .unwrap();
+    let other = relay_with(&bench.memory, &bench.sink, short_lease());
     let second = Running::start(&other);
     for key in keys {
         bench.memory.enqueue(event(key, 2)).unwrap();
@@ -260,11 +256,7 @@ async fn survives(misbehave: fn() -> Misbehaviour) {
         ..quick()
     };
     commit(&bench.memory, &["a", "b", "c"], 20);
-    let relay = builder(&bench.memory)
-        .sink(Arc::new(bad))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&bench.memory, &bad, settings);
     let running = Running::start(&relay);
     until("an empty outbox", || is_empty(&bench.memory)).await;
     let report = running.stop().await;
@@ -314,11 +306,7 @@ async fn dropping_the_run_in_the_middle_loses_nothing_and_marks_what_is_repeated
         batch_size: 10,
         ..short_lease()
     };
-    let relay = builder(&bench.memory)
-        .sink(Arc::new(faulty))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&bench.memory, &faulty, settings);
     for round in 1..=3 {
         let running = Running::start(&relay);
         until("some progress", || bench.sink.messages().len() > round * 150).await;
@@ -336,11 +324,7 @@ async fn a_dropped_run_publishes_nothing_more() {
     let (faulty, gate) = (FaultySink::new(Arc::new(bench.sink.clone())), Gate::new());
     faulty.publishes().on(1, Fault::Hold(gate.clone()));
     commit(&bench.memory, &["a"], 5);
-    let relay = builder(&bench.memory)
-        .sink(Arc::new(faulty))
-        .settings(short_lease())
-        .build()
-        .unwrap();
+    let relay = relay_with(&bench.memory, &faulty, short_lease());
     let running = Running::start(&relay);
     within("a publish", gate.reached(1)).await;
     running.drop_now().await;

@@ -26,11 +26,7 @@ async fn a_drain_waits_for_what_a_dead_relay_held() {
         lease: Duration::from_millis(1500),
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(lease)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, lease);
     let (a, b) = (Running::start(&relay), Running::start(&relay));
     until("two owners", || two_owners(&store, 8)).await;
     a.drop_now().await;

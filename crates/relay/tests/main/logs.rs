@@ -1,9 +1,8 @@
 //! What is written to the log, and what never is.
 
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::rc::Rc;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{ErrorKind, Event, StoreErrorKind};
@@ -11,9 +10,6 @@ use postrider_memory::MemorySink;
 use postrider_relay::Settings;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultyStore};
-use tracing::field::{Field, Visit};
-use tracing::span;
-use tracing::{Metadata, Subscriber};
 
 use crate::support::*;
 
@@ -27,8 +23,8 @@ pub(crate) struct Captured(Rc<RefCell<Vec<String>>>);
 
 impl Captured {
     pub(crate) fn begin() -> Self {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| tracing::subscriber::set_global_default(Collector).unwrap());
+        // As loud as can be.
+        postrider_testkit::log::collect(|_| true, keep);
         let lines = Rc::new(RefCell::new(Vec::new()));
         LINES.set(Some(lines.clone()));
         Self(lines)
@@ -40,49 +36,17 @@ impl Captured {
     }
 }
 
+fn keep(line: String) {
+    LINES.with_borrow(|lines| {
+        if let Some(lines) = lines {
+            lines.borrow_mut().push(line);
+        }
+    });
+}
+
 impl Drop for Captured {
     fn drop(&mut self) {
         LINES.set(None);
-    }
-}
-
-/// Writes every event as one line of level and fields, as loud as can be.
-struct Collector;
-
-impl Subscriber for Collector {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        LINES.with_borrow(|lines| {
-            if let Some(lines) = lines {
-                let mut line = Line(format!("{}", event.metadata().level()));
-                event.record(&mut line);
-                lines.borrow_mut().push(line.0);
-            }
-        });
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, " {field}={value:?}");
     }
 }
 

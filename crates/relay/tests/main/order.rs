@@ -100,11 +100,7 @@ async fn a_high_event_overtakes_a_backlog_and_a_low_one_does_not_starve() {
         batch_size: 10,
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(slow))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &slow, settings);
     let running = Running::start(&relay);
     sink.wait_for(200, PATIENCE).await.unwrap();
     store.enqueue(with_priority("high", 1)).unwrap();
@@ -202,11 +198,7 @@ async fn limits_and_pauses_change_while_the_relay_runs() {
         lease: Duration::from_millis(300),
         ..quick()
     };
-    let relay = builder(&faulty)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&faulty, &sink, settings);
     store.with_model(|model, _| model.pause(Some(&name), true));
     let running = Running::start(&relay);
     commit(&store, &["a"], 30);

@@ -25,11 +25,7 @@ async fn a_relay_in_its_initial_delay_rests() {
         initial_delay: Duration::from_secs(600),
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, settings);
     let running = Running::start(&relay);
     rests(&running, 20).await;
     running.stop().await;

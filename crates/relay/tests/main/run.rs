@@ -55,11 +55,7 @@ async fn a_stopped_relay_leaves_its_shards_to_the_next_at_once() {
         lease: Duration::from_secs(600),
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(patient)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, patient);
     let first = Running::start(&relay);
     commit(&store, &["a"], 10);
     sink.wait_for(10, PATIENCE).await.unwrap();
@@ -91,11 +87,7 @@ async fn nothing_is_repeated_by_graceful_stops_under_load() {
         batch_size: 20,
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(slow))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &slow, settings);
     let mut stops = 0;
     while !is_empty(&store) {
         let before = sink.messages().len();
@@ -122,11 +114,7 @@ async fn a_stop_waits_for_what_is_under_way_and_begins_nothing_new() {
         ..quick()
     };
     commit(&store, &["a"], 10);
-    let relay = builder(&store)
-        .sink(Arc::new(faulty.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &faulty, settings);
     let running = Running::start(&relay);
     gate.reached(1).await;
     running.token.cancel();
@@ -156,11 +144,7 @@ async fn a_stop_gives_up_on_a_sink_that_does_not_answer() {
         ..quick()
     };
     commit(&store, &["a"], 3);
-    let relay = builder(&store)
-        .sink(Arc::new(faulty))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &faulty, settings);
     let running = Running::start(&relay);
     gate.reached(1).await;
     running.stop().await;
@@ -178,11 +162,7 @@ async fn the_initial_delay_comes_before_the_first_call_on_the_database() {
         initial_delay: delay,
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, settings);
     let begun = Instant::now();
     let running = Running::start(&relay);
     until("the first call", || store.heartbeats().calls() > 0).await;
@@ -198,11 +178,7 @@ async fn a_relay_that_is_stopped_during_its_initial_delay_returns_at_once() {
         initial_delay: Duration::from_secs(600),
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, &sink, settings);
     let running = Running::start(&relay);
     until("a start", || running.polls() > 0).await;
     running.stop().await;

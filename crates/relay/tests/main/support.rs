@@ -48,6 +48,16 @@ pub(crate) fn relay(store: &(impl Store + Clone + 'static), sink: &(impl Sink + 
     builder(store).sink(Arc::new(sink.clone())).build().unwrap()
 }
 
+/// The same, with settings of its own.
+pub(crate) fn relay_with(
+    store: &(impl Store + Clone + 'static),
+    sink: &(impl Sink + Clone + 'static),
+    settings: Settings,
+) -> Relay {
+    let builder = builder(store).sink(Arc::new(sink.clone())).settings(settings);
+    builder.build().unwrap()
+}
+
 /// The `n`-th event of a key. Its id tells both.
 pub(crate) fn event(key: &str, n: u64) -> Event {
     Event::builder("Tested")

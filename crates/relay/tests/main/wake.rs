@@ -93,11 +93,7 @@ fn sleepy(memory: &MemoryStore, sink: &MemorySink, rings: bool, lease: Duration)
         lease,
         ..quick()
     };
-    let relay = builder(&store)
-        .sink(Arc::new(sink.clone()))
-        .settings(settings)
-        .build()
-        .unwrap();
+    let relay = relay_with(&store, sink, settings);
     (relay, bell)
 }
 

@@ -1,10 +1,12 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, EventId, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
+use postrider_core::{
+    Act, Chunk, Cursor, EventId, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb,
+};
 
 use super::list;
 use super::record::record;
-use super::{View, cursor, place_of};
+use super::{View, place_of};
 use crate::error::Result;
 use crate::row::{destination_text, storable};
 
@@ -27,7 +29,7 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
         }
         for (place, destination, event_id) in places {
             if visits.next().is_none() {
-                chunk.next = Some(cursor(at.0, &at.1));
+                chunk.next = Some(Cursor::at(at.0, &at.1));
                 break 'all;
             }
             at = (place, destination);
@@ -43,7 +45,7 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
             } else if act.dry_run || apply(view, &act.verb, &at).await? {
                 chunk.touched += 1;
             }
-            last = Some(cursor(at.0, &at.1));
+            last = Some(Cursor::at(at.0, &at.1));
         }
     }
     if chunk == Chunk::default() {
@@ -120,11 +122,7 @@ async fn chosen(
     };
     let route = record.routes.iter().find(|route| {
         // An event that was sent to a destination before may be parked for it again; only the parked route is meant.
-        let is_parked = !matches!(
-            route.status,
-            Status::Published | Status::Discarded | Status::Pending
-        );
-        destination_text(route.destination.as_ref()) == at.1 && is_parked
+        destination_text(route.destination.as_ref()) == at.1 && route.status.is_parked()
     });
     let route = route
         .filter(|route| filter.matches(&record, route, Timestamp(view.now)))
@@ -173,22 +171,13 @@ async fn elsewhere(view: &View, filter: &Filter) -> Result<Vec<(EventId, Status)
     let records = list::show(view, id).await?;
     Ok(records
         .into_iter()
-        .filter(|record| {
-            matches!(
-                record.status(),
-                Status::Pending | Status::Published | Status::Discarded
-            )
-        })
+        .filter(|record| !record.status().is_parked())
         .map(|record| (record.event_id.clone(), record.status()))
         .collect())
 }
 
 async fn note(view: &View, act: &Act, chunk: &Chunk) -> Result<()> {
-    let (action, reason) = match &act.verb {
-        Verb::Redrive => ("redrive", None),
-        Verb::Discard(reason) => ("discard", Some(reason.as_str())),
-    };
-    if action == "discard" && chunk.touched > 0 {
+    if matches!(act.verb, Verb::Discard(_)) && chunk.touched > 0 {
         // A slot of the operators' own, so that no relay waits for them.
         let sql = view.sql(
             "INSERT INTO {outbox_counter} AS c (slot, discarded) VALUES (-1, $1)
@@ -197,24 +186,12 @@ async fn note(view: &View, act: &Act, chunk: &Chunk) -> Result<()> {
         let touched = i64::try_from(chunk.touched).unwrap_or(0);
         view.client().execute(&sql, &[&touched]).await?;
     }
-    let filter = &act.filter;
-    let detail = serde_json::json!({
-        "reason": reason,
-        "status": filter.status.iter().map(|status| status.as_str()).collect::<Vec<_>>(),
-        "event_id": filter.event_id.as_ref().map(|id| id.as_str()),
-        "event_type": filter.event_type,
-        "key": filter.key,
-        "destination": filter.destination.as_ref().map(|name| name.as_str()),
-        "error_kind": filter.error_kind,
-        "older_than_seconds": filter.older_than.map(|age| age.as_secs()),
-        "failing_for_seconds": filter.failing_for.map(|age| age.as_secs()),
-    });
     let refused = chunk.refused.len() as u64;
     audit(
         view,
         &act.actor,
-        action,
-        &detail.to_string(),
+        act.verb.as_str(),
+        &act.detail(),
         chunk.touched,
         refused,
     )

@@ -4,7 +4,7 @@ use postrider_core::{Cursor, EventId, EventRecord, Filter, Listing, Status, Time
 use tokio_postgres::types::ToSql;
 
 use super::record::record;
-use super::{View, cursor, place_of};
+use super::{View, place_of};
 use crate::clock;
 use crate::error::Result;
 use crate::row::{self, storable};
@@ -50,7 +50,7 @@ pub(super) async fn list(view: &View, filter: &Filter, limit: u32, from: Option<
             }
             if listing.events.len() == limit {
                 let shown = listing.events.last().map(|record| row::place(record.seq));
-                listing.next = shown.map(|place| cursor(place, ""));
+                listing.next = shown.map(|place| Cursor::at(place, ""));
                 return Ok(listing);
             }
             listing.events.push(record);
@@ -83,26 +83,18 @@ struct Candidates {
 
 impl Candidates {
     fn of(view: &View, filter: &Filter) -> Self {
-        let wants = |status: Status| filter.status.is_empty() || filter.status.contains(&status);
-        let is_parked =
-            |status: &Status| !matches!(status, Status::Pending | Status::Published | Status::Discarded);
         let needs_error = filter.error_kind.is_some() || filter.failing_for.is_some();
         let mut candidates = Self {
             arms: Vec::new(),
             values: Vec::new(),
         };
         let common = candidates.conditions(filter);
-        if wants(Status::Pending) && filter.destination.is_none() && !needs_error {
+        if filter.wants(Status::Pending) && filter.destination.is_none() && !needs_error {
             candidates.arm("{outbox}", &common, "");
         }
         let routed = candidates.routed(filter);
-        if filter.status.is_empty() || filter.status.iter().any(is_parked) {
-            let dead = wants(Status::DeadLetter);
-            let live = filter.status.is_empty()
-                || filter
-                    .status
-                    .iter()
-                    .any(|status| is_parked(status) && *status != Status::DeadLetter);
+        let (dead, live) = filter.wants_parked();
+        if dead || live {
             let only = match (dead, live) {
                 (true, false) => " AND dead",
                 (false, true) => " AND NOT dead",
@@ -121,7 +113,7 @@ impl Candidates {
             };
             candidates.arm("{outbox_parked}", &common, &format!("{routed}{only}{failing}"));
         }
-        let outcomes = match (wants(Status::Published), wants(Status::Discarded)) {
+        let outcomes = match (filter.wants(Status::Published), filter.wants(Status::Discarded)) {
             (true, true) => Some("outcome IN ('published', 'discarded')"),
             (true, false) => Some("outcome = 'published'"),
             (false, true) => Some("outcome = 'discarded'"),

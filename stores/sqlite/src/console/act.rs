@@ -1,10 +1,10 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
+use postrider_core::{Act, Chunk, Cursor, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
 use rusqlite::{OptionalExtension, params};
 
 use super::record::record;
-use super::{View, cursor, list, place_of};
+use super::{View, list, place_of};
 use crate::error::Result;
 use crate::row::{self, destination_text};
 use crate::write::{RECORD_PARKED, REMOVE_PARKED};
@@ -20,7 +20,7 @@ pub(super) fn step(view: &View<'_>, act: &Act) -> Result<Chunk> {
     let mut visits = 0..VISITS.max(act.limit);
     while let Some(place) = next_place(view, &act.filter, &at)? {
         if visits.next().is_none() {
-            chunk.next = Some(cursor(at.0, &at.1));
+            chunk.next = Some(Cursor::at(at.0, &at.1));
             break;
         }
         at = place;
@@ -39,7 +39,7 @@ pub(super) fn step(view: &View<'_>, act: &Act) -> Result<Chunk> {
                 apply(view, &act.verb, &at)?;
             }
         }
-        last = Some(cursor(at.0, &at.1));
+        last = Some(Cursor::at(at.0, &at.1));
     }
     if chunk == Chunk::default() {
         chunk.refused = elsewhere(view, &act.filter)?;
@@ -163,44 +163,23 @@ fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(postrider_core::Ev
     let records = list::show(view, id)?;
     Ok(records
         .into_iter()
-        .filter(|record| {
-            matches!(
-                record.status(),
-                Status::Pending | Status::Published | Status::Discarded
-            )
-        })
+        .filter(|record| !record.status().is_parked())
         .map(|record| (record.event_id.clone(), record.status()))
         .collect())
 }
 
 fn note(view: &View<'_>, act: &Act, chunk: &Chunk) -> Result<()> {
-    let (action, reason) = match &act.verb {
-        Verb::Redrive => ("redrive", None),
-        Verb::Discard(reason) => ("discard", Some(reason.as_str())),
-    };
-    if action == "discard" {
+    if matches!(act.verb, Verb::Discard(_)) {
         let sql = view.sql("UPDATE {outbox_meta} SET discarded = discarded + ?1");
         view.tx
             .execute(&sql, [i64::try_from(chunk.touched).unwrap_or(0)])?;
     }
-    let filter = &act.filter;
-    let detail = serde_json::json!({
-        "reason": reason,
-        "status": filter.status.iter().map(|status| status.as_str()).collect::<Vec<_>>(),
-        "event_id": filter.event_id.as_ref().map(|id| id.as_str()),
-        "event_type": filter.event_type,
-        "key": filter.key,
-        "destination": filter.destination.as_ref().map(|name| name.as_str()),
-        "error_kind": filter.error_kind,
-        "older_than_seconds": filter.older_than.map(|age| age.as_secs()),
-        "failing_for_seconds": filter.failing_for.map(|age| age.as_secs()),
-    });
     let refused = chunk.refused.len() as u64;
     audit(
         view,
         &act.actor,
-        action,
-        &detail.to_string(),
+        act.verb.as_str(),
+        &act.detail(),
         chunk.touched,
         refused,
     )

@@ -5,7 +5,7 @@ use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
 use super::record::record;
-use super::{View, cursor, place_of};
+use super::{View, place_of};
 use crate::error::Result;
 use crate::row;
 use crate::schema;
@@ -37,7 +37,7 @@ pub(super) fn list(view: &View<'_>, filter: &Filter, limit: u32, from: Option<&C
             }
             if listing.events.len() == limit {
                 let shown = listing.events.last().map(|record| row::place(record.seq));
-                listing.next = shown.map(|place| cursor(place, ""));
+                listing.next = shown.map(|place| Cursor::at(place, ""));
                 return Ok(listing);
             }
             listing.events.push(record);
@@ -64,22 +64,14 @@ struct Candidates {
 
 impl Candidates {
     fn of(view: &View<'_>, filter: &Filter) -> Self {
-        let wants = |status: Status| filter.status.is_empty() || filter.status.contains(&status);
-        let is_parked =
-            |status: &Status| !matches!(status, Status::Pending | Status::Published | Status::Discarded);
         let needs_error = filter.error_kind.is_some() || filter.failing_for.is_some();
         let mut arms = Vec::new();
         let mut values = Vec::new();
-        if wants(Status::Pending) && filter.destination.is_none() && !needs_error {
+        if filter.wants(Status::Pending) && filter.destination.is_none() && !needs_error {
             arms.push(Self::arm(view, filter, "{outbox}", "1", &mut values));
         }
-        if filter.status.is_empty() || filter.status.iter().any(is_parked) {
-            let dead = wants(Status::DeadLetter);
-            let live = filter.status.is_empty()
-                || filter
-                    .status
-                    .iter()
-                    .any(|status| is_parked(status) && *status != Status::DeadLetter);
+        let (dead, live) = filter.wants_parked();
+        if dead || live {
             let only = match (dead, live) {
                 (true, false) => "dead = 1",
                 (false, true) => "dead = 0",
@@ -94,7 +86,7 @@ impl Candidates {
             };
             arms.push(Self::arm(view, filter, "{outbox_parked}", &only, &mut values));
         }
-        let outcomes = match (wants(Status::Published), wants(Status::Discarded)) {
+        let outcomes = match (filter.wants(Status::Published), filter.wants(Status::Discarded)) {
             (true, true) => Some("outcome IN ('published', 'discarded')"),
             (true, false) => Some("outcome = 'published'"),
             (false, true) => Some("outcome = 'discarded'"),

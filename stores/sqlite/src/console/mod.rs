@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use postrider_core::{
     Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    SentPage, Stats, Status, StoreError, StoreErrorKind,
+    SentPage, Stats, Status, StoreError,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::Tables;
 use crate::row::destination_text;
 use crate::schema::{self, Standing};
@@ -167,25 +167,7 @@ pub(crate) fn status(word: &str) -> Status {
     Status::parse(word).unwrap_or(Status::Held)
 }
 
-/// A place and destination as a cursor: `seq`, or `seq:destination`.
-pub(crate) fn cursor(place: i64, destination: &str) -> Cursor {
-    Cursor(match destination {
-        "" => place.to_string(),
-        name => format!("{place}:{name}"),
-    })
-}
-
 /// The place and destination of a cursor; below everything when there is none.
 pub(crate) fn place_of(cursor: Option<&Cursor>) -> Result<(i64, String)> {
-    let Some(Cursor(text)) = cursor else {
-        return Ok((0, String::new()));
-    };
-    let (place, destination) = text.split_once(':').unwrap_or((text, ""));
-    match place.parse() {
-        Ok(place) => Ok((place, destination.to_owned())),
-        Err(_) => Err(Error::new(
-            StoreErrorKind::Other,
-            "the cursor is not one that this outbox gave out; start the listing again",
-        )),
-    }
+    Ok(cursor.map(Cursor::place).transpose()?.unwrap_or_default())
 }
