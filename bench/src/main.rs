@@ -1,4 +1,5 @@
-//! Load and comparisons: each command does one thing to an outbox or a queue that exists and prints one JSON line about it.
+//! Load and comparisons: each command does one thing to an outbox or a queue that exists and prints one JSON line
+//! about it.
 //!
 //! It is built in release mode and run as a process of its own by the scenarios of `cargo xtask scenario`, which start
 //! the servers and judge the figures.

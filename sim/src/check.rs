@@ -152,11 +152,13 @@ impl Check {
             self.duplicates += 1;
             // Another relay took over before the first one could settle; that it had the right to is checked elsewhere.
             self.allowed += u64::from(seen.life != life && !seen.settled);
-            // What was discarded while a relay had it in hand may go out unrecorded, so a producer's repeat goes out too.
+            // What was discarded while a relay had it in hand may go out unrecorded, so a producer's repeat goes out
+            // too.
             let discarded = self
                 .discards
                 .contains(&(event.clone(), Some(destination.clone())));
-            // A redriven row may come to stand before what the last owner had in hand: it is read, and marked, too late.
+            // A redriven row may come to stand before what the last owner had in hand: it is read, and marked, too
+            // late.
             let reordered = seen.life != life && self.redriven_keys.contains(&written.key);
             let excused =
                 stray || seen.stray || discarded || reordered || self.redriven_at(&event, &destination);

@@ -1,8 +1,9 @@
 //! The seeded simulator that the engine is proven by.
 //!
-//! The real engine core runs on a simulated database, brokers and clock. One seed is one run: it decides the workload, the
-//! mix of faults and every delay. After a stormy phase all faults end and everything must drain; then promises are checked:
-//! nothing lost (L), nothing phantom (P), order per key (O), progress (V), bounds (B), and that repeats are few and marked.
+//! The real engine core runs on a simulated database, brokers and clock. One seed is one run: it decides the
+//! workload, the mix of faults and every delay. After a stormy phase all faults end and everything must drain; then
+//! promises are checked: nothing lost (L), nothing phantom (P), order per key (O), progress (V), bounds (B), and that
+//! repeats are few and marked.
 //!
 //! ```
 //! let outcome = postrider_sim::run(7, None, false);

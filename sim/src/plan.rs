@@ -1,5 +1,5 @@
-//! What one seed decides: sizes, settings and the mix of faults. Faults are mixed per seed, so that some runs have many of one
-//! kind and none of another: that finds more than a little of everything.
+//! What one seed decides: sizes, settings and the mix of faults. Faults are mixed per seed, so that some runs have
+//! many of one kind and none of another: that finds more than a little of everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

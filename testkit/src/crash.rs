@@ -43,8 +43,8 @@ pub fn run_until(command: &mut Command, point: &str, n: u64, limit: Duration) ->
     })
 }
 
-/// Starts a process that is to end the `n`-th time it comes to a point. A name that no part of the product has is refused:
-/// such a process would run for ever, and the test would prove nothing.
+/// Starts a process that is to end the `n`-th time it comes to a point. A name that no part of the product has is
+/// refused: such a process would run for ever, and the test would prove nothing.
 pub fn spawn(command: &mut Command, point: &str, n: u64) -> io::Result<Process> {
     if !POINTS.contains(&point) {
         let text = format!("there is no crash point {point:?}");

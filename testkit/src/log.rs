@@ -6,8 +6,8 @@ use std::sync::Once;
 use tracing::field::{Field, Visit};
 use tracing::{Metadata, Subscriber, span};
 
-/// Hands on every event of this process from now on, as one line of level and fields. The first call counts: a process has
-/// one log.
+/// Hands on every event of this process from now on, as one line of level and fields. The first call counts: a
+/// process has one log.
 pub fn collect(wanted: fn(&Metadata<'_>) -> bool, keep: fn(String)) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -47,8 +47,8 @@ macro_rules! cases {
 
         #[doc = concat!("Makes one `#[test]` of every case of the `", $contract, "` suite.")]
         ///
-        /// The argument is an expression that gives the harness. It is evaluated anew for each case, so that failures have
-        /// names and cases share nothing.
+        /// The argument is an expression that gives the harness. It is evaluated anew for each case, so that failures
+        /// have names and cases share nothing.
         #[macro_export]
         macro_rules! $suite {
             ($d harness:expr) => {

@@ -1,4 +1,5 @@
-//! An account of a million events fits into a few hundred megabytes. A test binary of its own, so that the peak is its own.
+//! An account of a million events fits into a few hundred megabytes. A test binary of its own, so that the peak is
+//! its own.
 
 use postrider_testkit::ledger::{Arrived, Committed, Ledger};
 use postrider_testkit::process::peak_rss_mib;

@@ -22,8 +22,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// The packages with a binary that `cargo xtask` runs in release mode. They are always built together: built one by one,
-/// each has other features of their common dependencies, and everything below them is compiled again.
+/// The packages with a binary that `cargo xtask` runs in release mode. They are always built together: built one by
+/// one, each has other features of their common dependencies, and everything below them is compiled again.
 const PACKAGES: [&str; 4] = ["postrider-cli", "postrider-sim", "postrider-bench", "xtask"];
 
 /// Where a binary is in release mode, built when it has not been. What cargo says goes to standard error as it comes.

@@ -75,8 +75,9 @@ mod tests {
                 b"{\"b\":1, \"a\":1e400}",
                 &[("path", "a.jsonl")]
             ),
-            "{\"event_id\":\"e-1\",\"key\":\"4\\\"2\",\"address\":{\"path\":\"a.jsonl\"},\"content_type\":\"application/json\",\
-             \"headers\":{\"event-type\":\"A\"},\"body\":{\"b\":1, \"a\":1e400}}\n"
+            "{\"event_id\":\"e-1\",\"key\":\"4\\\"2\",\"address\":{\"path\":\"a.jsonl\"},\
+             \"content_type\":\"application/json\",\"headers\":{\"event-type\":\"A\"},\
+             \"body\":{\"b\":1, \"a\":1e400}}\n"
         );
     }
 

@@ -28,9 +28,9 @@
 //! **Rotation.** Rename or remove the file at any time: the next batch creates it anew. Several relays may write to one
 //! file on a local disk; each batch stays in one piece.
 //!
-//! **Several files.** A route may give a `path`, such as `{aggregate_type|lower}/{event_type}.jsonl`, which is looked up
-//! in the configured directory. It must stay inside of it, must end in `.jsonl` or `.ndjson`, and must not lead over a
-//! symbolic link: events choose this path, and must not choose a file that is not theirs.
+//! **Several files.** A route may give a `path`, such as `{aggregate_type|lower}/{event_type}.jsonl`, which is looked
+//! up in the configured directory. It must stay inside of it, must end in `.jsonl` or `.ndjson`, and must not lead
+//! over a symbolic link: events choose this path, and must not choose a file that is not theirs.
 //!
 //! ```
 //! use postrider_core::Sink;

@@ -13,8 +13,8 @@ use crate::script::{Fate, Next};
 
 /// A broker in memory; see the crate's documentation.
 ///
-/// Cloning gives another handle to the same broker. Closing closes one handle only. Any address is taken, so that a test
-/// can use the routes of production.
+/// Cloning gives another handle to the same broker. Closing closes one handle only. Any address is taken, so that a
+/// test can use the routes of production.
 #[derive(Debug, Default)]
 pub struct MemorySink {
     shared: Arc<Shared>,

@@ -80,7 +80,8 @@ impl RabbitOptions {
         }
     }
 
-    /// Whether a sink or source could be made of them: the url can be read and the files are there. Connects to nothing.
+    /// Whether a sink or source could be made of them: the url can be read and the files are there. Connects to
+    /// nothing.
     pub fn check(&self) -> Result<(), RabbitError> {
         Dialer::new(self, "check").map(drop)
     }

@@ -27,8 +27,8 @@ const TRIES: usize = 4;
 
 /// Messages to RabbitMQ: persistent, confirmed, and never lost for want of a queue. Clones share the connection.
 ///
-/// It connects when its relay starts, or at the first publish, and again by itself whenever the connection is lost; while there is none, publish
-/// calls fail at once as unavailable.
+/// It connects when its relay starts, or at the first publish, and again by itself whenever the connection is lost;
+/// while there is none, publish calls fail at once as unavailable.
 ///
 /// Each call takes a channel of its own. The order of a key does not depend on which: the engine gives a sink without
 /// ordered batches one message of a key at a time, and the next one only after the broker has the one before.

@@ -101,9 +101,9 @@ impl Topology {
 
     /// Declares everything. What the broker refuses is logged: messages that then have no queue come back as such.
     ///
-    /// Over some mistakes, such as an unknown kind of exchange, the broker ends the whole connection: that is the error,
-    /// in its own words. What it was about is added to `fatal` and left out at the next try, or nothing could be
-    /// published for the sake of a declaration.
+    /// Over some mistakes, such as an unknown kind of exchange, the broker ends the whole connection: that is the
+    /// error, in its own words. What it was about is added to `fatal` and left out at the next try, or nothing could
+    /// be published for the sake of a declaration.
     pub(crate) async fn declare(
         &self,
         connection: &Connection,

@@ -13,7 +13,8 @@ use crate::health::{Health, OpenCircuit, Thresholds, judge};
 use crate::metrics::Metrics;
 use crate::sample::{Sample, Sampler, WAIT_TIME};
 
-/// How many types of events have counters of their own; a producer that makes a type per event must not fill the memory.
+/// How many types of events have counters of their own; a producer that makes a type per event must not fill the
+/// memory.
 const MAX_TYPES: usize = 100;
 
 /// How health is judged and who may ask.
@@ -21,7 +22,8 @@ const MAX_TYPES: usize = 100;
 pub struct Options {
     /// From when on something counts as trouble.
     pub thresholds: Thresholds,
-    /// What `Authorization: Bearer` must say for everything but `/health/live` and `/health/ready`; none: anybody may ask.
+    /// What `Authorization: Bearer` must say for everything but `/health/live` and `/health/ready`; none: anybody may
+    /// ask.
     pub token: Option<Secret>,
     /// How many types of events have counters of their own; the others are counted under `other`.
     pub max_types: usize,
@@ -159,8 +161,8 @@ impl Inner {
             .unwrap_or_default()
     }
 
-    /// How all outboxes are, or the one that is named. All are asked before the first has answered, and all have the same
-    /// time to answer in: one that hangs makes nobody wait longer than it does alone.
+    /// How all outboxes are, or the one that is named. All are asked before the first has answered, and all have the
+    /// same time to answer in: one that hangs makes nobody wait longer than it does alone.
     pub(crate) async fn pictures(&self, wanted: Option<&str>) -> Vec<Picture> {
         let deadline = Instant::now() + WAIT_TIME;
         let outboxes = self.outboxes().into_iter();

@@ -5,7 +5,8 @@
 //! [`Admin::serve`].
 //!
 //! ```no_run
-//! # async fn example(store: std::sync::Arc<postrider_testkit::MemoryStore>, sink: std::sync::Arc<dyn postrider_core::Sink>)
+//! # use std::sync::Arc;
+//! # async fn example(store: Arc<postrider_testkit::MemoryStore>, sink: Arc<dyn postrider_core::Sink>)
 //! # -> Result<(), Box<dyn std::error::Error>> {
 //! use postrider_admin::{Admin, Options};
 //! use postrider_relay::Relay;

@@ -1,5 +1,6 @@
-//! What is counted, and how Prometheus is told. The number of series is bounded by the configuration, whatever producers
-//! send: an outbox and a destination have names there, and types of events are counted one by one only up to a limit.
+//! What is counted, and how Prometheus is told. The number of series is bounded by the configuration, whatever
+//! producers send: an outbox and a destination have names there, and types of events are counted one by one only up
+//! to a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -119,24 +120,42 @@ impl Metrics {
     #[rustfmt::skip]
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("postrider_published", "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
-        registry.register("postrider_failed", "Publishes that this process saw fail: an event refused or given up, or a destination that took nothing", self.failed.clone());
-        registry.register("postrider_duplicates", "Deliveries left out because the same event had been published before", self.duplicates.clone());
+        registry.register("postrider_published",
+            "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
+        registry.register("postrider_failed",
+            "Publishes that this process saw fail: an event refused or given up, or a destination that took nothing",
+            self.failed.clone());
+        registry.register("postrider_duplicates",
+            "Deliveries left out because the same event had been published before", self.duplicates.clone());
         registry.register("postrider_dropped", "Events that a route drops on purpose", self.dropped.clone());
-        registry.register("postrider_database_errors", "Calls on the database that failed, by what was being done", self.database_errors.clone());
-        registry.register("postrider_publish_latency_seconds", "From the event's creation to the destination's confirm", self.latency.clone());
-        registry.register("postrider_publish_call_seconds", "From handing a batch to the destination's client to its confirm", self.call.clone());
-        registry.register("outbox_publish_success", "Deliveries confirmed, by type of event", self.succeeded_by_type.clone());
-        registry.register("outbox_publish_failure", "Events refused or given up, by type of event", self.failed_by_type.clone());
-        registry.register("postrider_backlog", "Events that should have been published by now", self.gauges.backlog.clone());
-        registry.register("postrider_oldest_age_seconds", "The age of the oldest event that should have been published by now", self.gauges.oldest.clone());
-        registry.register("postrider_writer_open_seconds", "For how long a transaction has been seen to write to the outbox without an end", self.gauges.writer_open.clone());
+        registry.register("postrider_database_errors",
+            "Calls on the database that failed, by what was being done", self.database_errors.clone());
+        registry.register("postrider_publish_latency_seconds",
+            "From the event's creation to the destination's confirm", self.latency.clone());
+        registry.register("postrider_publish_call_seconds",
+            "From handing a batch to the destination's client to its confirm", self.call.clone());
+        registry.register("outbox_publish_success",
+            "Deliveries confirmed, by type of event", self.succeeded_by_type.clone());
+        registry.register("outbox_publish_failure",
+            "Events refused or given up, by type of event", self.failed_by_type.clone());
+        registry.register("postrider_backlog",
+            "Events that should have been published by now", self.gauges.backlog.clone());
+        registry.register("postrider_oldest_age_seconds",
+            "The age of the oldest event that should have been published by now", self.gauges.oldest.clone());
+        registry.register("postrider_writer_open_seconds",
+            "For how long a transaction has been seen to write to the outbox without an end",
+            self.gauges.writer_open.clone());
         registry.register("postrider_parked", "Parked rows by state, dead ones included", self.gauges.parked.clone());
-        registry.register("postrider_circuit_open", "Whether a destination takes nothing from this process", self.gauges.circuit_open.clone());
-        registry.register("postrider_health", "What /health/outbox says: 0 healthy, 1 degraded, 2 failing", self.gauges.health.clone());
-        registry.register("postrider_database_up", "Whether the outbox's database answered", self.gauges.database_up.clone());
+        registry.register("postrider_circuit_open",
+            "Whether a destination takes nothing from this process", self.gauges.circuit_open.clone());
+        registry.register("postrider_health",
+            "What /health/outbox says: 0 healthy, 1 degraded, 2 failing", self.gauges.health.clone());
+        registry.register("postrider_database_up",
+            "Whether the outbox's database answered", self.gauges.database_up.clone());
         registry.register("postrider_log_lines_dropped", "Log lines that nobody took", self.lines_dropped.clone());
-        registry.register("postrider_loop_late_seconds", "By how much the latest relay of this process is behind the time at which its loop had to turn", self.late.clone());
+        registry.register("postrider_loop_late_seconds",
+            "By how much the latest relay of this process is behind the time at which its loop had to turn",
+            self.late.clone());
     }
 
     /// Makes the series of an outbox appear before the first event: a rate needs a zero to begin with.

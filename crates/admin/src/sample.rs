@@ -82,7 +82,8 @@ impl Sampler {
 }
 
 impl Coming {
-    /// The answer. If it does not come by then, the one before it; and if that is too old to be told, that there is none.
+    /// The answer. If it does not come by then, the one before it; and if that is too old to be told, that there is
+    /// none.
     pub(crate) async fn by(self, deadline: Instant) -> Sample {
         let Coming(mut last, fresh) = self;
         if !fresh {

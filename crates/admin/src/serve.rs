@@ -88,8 +88,9 @@ impl Admin {
 
 /// The clients that are served, the longest first.
 ///
-/// A newcomer never waits for a place: when there is none, the client that has had one longest loses it. Waiting would let
-/// a crowd that says nothing keep `/health/live` from being answered, and a process that is well would be restarted.
+/// A newcomer never waits for a place: when there is none, the client that has had one longest loses it. Waiting
+/// would let a crowd that says nothing keep `/health/live` from being answered, and a process that is well would be
+/// restarted.
 #[derive(Default)]
 struct Places(VecDeque<AbortHandle>);
 

@@ -31,7 +31,8 @@ pub struct EventArgs {
     #[arg(long = "type", value_name = "TYPE")]
     pub event_type: Option<String>,
     /// What it happened to: TYPE/ID
-    #[arg(long, value_name = "TYPE/ID", value_parser = aggregate, conflicts_with_all = ["aggregate_type", "aggregate_id"])]
+    #[arg(long, value_name = "TYPE/ID", value_parser = aggregate)]
+    #[arg(conflicts_with_all = ["aggregate_type", "aggregate_id"])]
     pub aggregate: Option<(String, String)>,
     /// The kind of thing it happened to
     #[arg(long, value_name = "TYPE")]

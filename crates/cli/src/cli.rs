@@ -21,9 +21,11 @@ Configuration: --config FILE, or the file named by POSTRIDER_CONFIG, or
 postrider.db go to events.jsonl). POSTRIDER__TABLE__KEY replaces a key of it,
 such as POSTRIDER__OUTBOX__MAIN__URL.";
 
-/// Carries the events that a service's transactions commit to the brokers that others listen to: in order, without loss.
+/// Carries the events that a service's transactions commit to the brokers that others listen to: in order, without
+/// loss.
 #[derive(Debug, Parser)]
-#[command(name = "postrider", version, max_term_width = 100, after_long_help = EXIT_CODES, after_help = "`postrider help COMMAND` has examples and exit codes.")]
+#[command(name = "postrider", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+#[command(after_help = "`postrider help COMMAND` has examples and exit codes.")]
 pub struct Cli {
     /// The configuration file; default: POSTRIDER_CONFIG, ./postrider.toml, or an embedded default
     #[arg(long, short, global = true, value_name = "FILE")]
@@ -41,9 +43,9 @@ pub struct Cli {
 pub enum Command {
     /// Show the whole job on one screen, with nothing installed
     ///
-    /// Starts a small order service that commits orders and events to an SQLite file (and rolls some back on purpose), a
-    /// relay, and a consumer with an inbox. At the end the business tables are compared with what arrived. Touches
-    /// nothing outside of a temporary directory.
+    /// Starts a small order service that commits orders and events to an SQLite file (and rolls some back on
+    /// purpose), a relay, and a consumer with an inbox. At the end the business tables are compared with what
+    /// arrived. Touches nothing outside of a temporary directory.
     #[command(after_long_help = "\
 Examples:
   postrider demo --for 2s
@@ -100,7 +102,8 @@ after a signal), refused and to be tried again, held back, or dead
 (`postrider dead list`). Events that are scheduled for later do not count.
 Exit code 3 if whoever reads the events on standard output goes away.")]
     Run {
-        /// Stop when nothing is queued or due any more; waits while a destination is down or another relay holds the lease
+        /// Stop when nothing is queued or due any more; waits while a destination is down or another relay holds the
+        /// lease
         #[arg(long)]
         until_empty: bool,
         /// Make missing tables first
@@ -115,10 +118,10 @@ Exit code 3 if whoever reads the events on standard output goes away.")]
     ///
     /// For trying things out and for scripts. A service commits its events with its own data instead.
     ///
-    /// With --lines, standard input has one JSON object a line: event_type, aggregate_type, aggregate_id and payload, and
-    /// where wanted event_id, event_key, headers, content_type, priority, available_at. The payload is kept byte for byte;
-    /// payload_text in its place holds text that is not JSON, with a content_type that says what it is.
-    /// One bad line and nothing is sent.
+    /// With --lines, standard input has one JSON object a line: event_type, aggregate_type, aggregate_id and payload,
+    /// and where wanted event_id, event_key, headers, content_type, priority, available_at. The payload is kept byte
+    /// for byte; payload_text in its place holds text that is not JSON, with a content_type that says what it is. One
+    /// bad line and nothing is sent.
     #[command(after_long_help = r#"Examples:
   postrider send --type OrderPlaced --aggregate ORDER/42 --payload '{"n": 1}'
   postrider send --type OrderPlaced --aggregate ORDER/42 --header tenant=a
@@ -329,8 +332,8 @@ there is nothing to redrive.")]
     Redrive(ActArgs),
     /// Throw dead events away
     ///
-    /// They move into the history as discarded, with the reason, and never go out. Of events that are named by their ids
-    /// those that were refused and are tried again go too; one that waits or is scheduled needs --yes.
+    /// They move into the history as discarded, with the reason, and never go out. Of events that are named by their
+    /// ids those that were refused and are tried again go too; one that waits or is scheduled needs --yes.
     #[command(after_long_help = "\
 Examples:
   postrider dead discard dead-1 --reason 'test data'

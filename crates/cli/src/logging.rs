@@ -38,8 +38,9 @@ pub fn quiet() {
         .init();
 }
 
-/// The one filter: the chosen level is that of this program, and the client libraries below it speak only where somebody
-/// names them. Their words repeat what our lines say, in worse ones, and at `debug` they hold statements with parameters.
+/// The one filter: the chosen level is that of this program, and the client libraries below it speak only where
+/// somebody names them. Their words repeat what our lines say, in worse ones, and at `debug` they hold statements
+/// with parameters.
 fn filter(chosen: &str) -> String {
     let (mut level, mut named) = ("error", Vec::new());
     for directive in chosen.split(',').map(str::trim) {

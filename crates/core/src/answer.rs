@@ -106,7 +106,8 @@ macro_rules! kinds {
 
 kinds! {
     /// Nobody answers at its address.
-    Unreachable = "unreachable" => Unavailable, "Start the destination or correct its address; publishing resumes by itself.";
+    Unreachable = "unreachable" => Unavailable,
+        "Start the destination or correct its address; publishing resumes by itself.";
     /// No answer in time.
     TimedOut = "timed_out" => Unavailable, "The destination is slow or cut off; publishing resumes by itself.";
     /// The connection or channel ended while the message was under way.
@@ -116,15 +117,19 @@ kinds! {
     /// Too many requests.
     Throttled = "throttled" => Unavailable, "The destination limits the rate; lower max_rate or raise its limit.";
     /// The destination took the message and gave it back without a reason.
-    Nacked = "nacked" => Unavailable, "The queue is full or short of replicas; give it room or consumers, and publishing resumes by itself.";
+    Nacked = "nacked" => Unavailable,
+        "The queue is full or short of replicas; give it room or consumers, and publishing resumes by itself.";
     /// The credentials are wrong or expired.
-    Credentials = "credentials" => Unavailable, "Correct the user, the password or the virtual host, or the rights there; nothing is dead-lettered meanwhile.";
+    Credentials = "credentials" => Unavailable,
+        "Correct the user, the password or the virtual host, or the rights there; nothing is dead-lettered meanwhile.";
     /// Its disk is full, or it may not be written.
     Storage = "storage" => Unavailable, "Make room or give write access; publishing resumes by itself.";
     /// No such exchange, queue, topic or binding.
-    AddressNotFound = "address_not_found" => Misaddressed, "Create the exchange, binding or topic, or correct the route; the event goes by itself.";
+    AddressNotFound = "address_not_found" => Misaddressed,
+        "Create the exchange, binding or topic, or correct the route; the event goes by itself.";
     /// The address exists but is closed to us.
-    AddressRefused = "address_refused" => Misaddressed, "Grant the relay's user the right to publish there; the event goes by itself.";
+    AddressRefused = "address_refused" => Misaddressed,
+        "Grant the relay's user the right to publish there; the event goes by itself.";
     /// The destination does not want this content.
     Rejected = "rejected" => Rejected, "Correct the content or the receiver, then redrive; or discard the event.";
     /// A failure that this version does not know.
@@ -132,11 +137,13 @@ kinds! {
     /// Larger than the destination takes.
     TooLarge = "too_large" => Invalid, "Raise the destination's limit or shrink the payload, then redrive.";
     /// Cannot be written in the route's envelope.
-    NotEncodable = "not_encodable" => Invalid, "Correct the producer, or choose another envelope or address and redrive; or discard the event.";
+    NotEncodable = "not_encodable" => Invalid,
+        "Correct the producer, or choose another envelope or address and redrive; or discard the event.";
     /// A template of the route names something that this event does not have.
     TemplateValueMissing = "template_value_missing" => Invalid, "Correct the route's template, then redrive.";
     /// No route matches.
-    NoRoute = "no_route" => Invalid, "Add a route that matches (postrider route explain shows why none does), then redrive.";
+    NoRoute = "no_route" => Invalid,
+        "Add a route that matches (postrider route explain shows why none does), then redrive.";
     /// The row is not an event.
     BadRow = "bad_row" => Invalid, "Correct the producer and let it send the event again; then discard this one.";
     /// The id was published before with other content.
@@ -144,7 +151,8 @@ kinds! {
     /// The destination is no longer in the configuration.
     RouteGone = "route_gone" => Invalid, "Redrive to route the event anew, or put the destination back.";
     /// Another event is parked at its place.
-    PlaceTaken = "place_taken" => Invalid, "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";
+    PlaceTaken = "place_taken" => Invalid,
+        "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";
     /// The relay died several times while it was trying this very row.
     KillsRelay = "kills_relay" => Invalid, "Keep the row for the developers; redrive only with a newer version.";
     /// Another message of its key failed first.

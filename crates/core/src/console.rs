@@ -386,8 +386,8 @@ pub trait Console: Send + Sync {
     /// What was published, of one type or of any, newest last: the last `limit` of the history, or the first `limit`
     /// behind a cursor that an earlier page gave.
     ///
-    /// It is for looking, not for consuming: what is written by a settle that took longer than a later one may be missed
-    /// by whoever follows the history.
+    /// It is for looking, not for consuming: what is written by a settle that took longer than a later one may be
+    /// missed by whoever follows the history.
     fn sent(
         &self,
         event_type: Option<String>,

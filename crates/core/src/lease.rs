@@ -56,7 +56,8 @@ pub struct Lease {
     pub shard: Shard,
     /// The fence to settle with.
     pub token: Token,
-    /// How many rows per lane the previous owner may have published without settling them; zero after a clean hand-over.
+    /// How many rows per lane the previous owner may have published without settling them; zero after a clean
+    /// hand-over.
     pub maybe_sent: u32,
     /// How many owners in a row ended without a release and without a settle. Another suspect than before sets it back
     /// to [`Suspect::COUNTS_FROM`], from where the ends of its own are counted.

@@ -11,7 +11,8 @@ use crate::secret::HIDDEN;
 /// ```
 /// use postrider_core::redact_url;
 ///
-/// assert_eq!(redact_url("postgres://relay:s3cret@db/orders?sslmode=require"), "postgres://relay:***@db/orders?sslmode=require");
+/// let shown = redact_url("postgres://relay:s3cret@db/orders?sslmode=require");
+/// assert_eq!(shown, "postgres://relay:***@db/orders?sslmode=require");
 /// assert_eq!(redact_url("postgres://db/orders?password=s3cret"), "postgres://db/orders?password=***");
 /// assert_eq!(redact_url("postgres://relay:s3/cr@et@db/orders"), "postgres://***");
 /// ```

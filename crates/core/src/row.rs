@@ -94,7 +94,8 @@ pub struct ParkedRange {
 pub struct Read {
     /// Queued rows, by range.
     pub ranges: Vec<Range>,
-    /// A bound on the bytes of the answer: payloads, headers and names. At least one row is returned all the same, or nothing would move.
+    /// A bound on the bytes of the answer: payloads, headers and names. At least one row is returned all the same, or
+    /// nothing would move.
     pub max_bytes: usize,
     /// Parked rows; the same snapshot as the queued ones.
     pub parked: ParkedRange,
@@ -180,10 +181,11 @@ pub struct Page {
     pub parked: Vec<ParkedRow>,
     /// Every row at or below was decided (committed or rolled back) before this snapshot was taken.
     pub horizon: Seq,
-    /// Per range, in the order asked: no visible row up to here was left out. [`Seq::MAX`] when the range was exhausted.
+    /// Per range, in the order asked: no visible row up to here was left out. [`Seq::MAX`] when the range was
+    /// exhausted.
     pub read_to: Vec<Seq>,
-    /// Every due head was looked at and, but for those busy or not asked for, returned: the search was not cut short by a
-    /// limit of rows, bytes or effort.
+    /// Every due head was looked at and, but for those busy or not asked for, returned: the search was not cut short
+    /// by a limit of rows, bytes or effort.
     pub parked_to_end: bool,
     /// When the next parked row comes due by time alone, by the database's clock; sooner when the search was cut short.
     pub next_due_in: Option<Duration>,

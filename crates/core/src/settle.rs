@@ -70,9 +70,9 @@ pub enum Then {
     Duplicate,
     /// It stays, changed; only if the version is the one named.
     Again(Park),
-    /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event is
-    /// parked for one of them already, that row stays as it is. Where another event is, at the same place, nothing is
-    /// replaced: the row stays and is dead, as [`Park::place_taken`] says.
+    /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event
+    /// is parked for one of them already, that row stays as it is. Where another event is, at the same place, nothing
+    /// is replaced: the row stays and is dead, as [`Park::place_taken`] says.
     Split(Vec<Park>),
 }
 
@@ -97,8 +97,8 @@ pub struct Park {
 }
 
 impl Park {
-    /// Cannot be put where it was to go, because another event is parked at the same place for the same destination: the
-    /// sequence of places was set back by hand. Written over it or left out, one of the two would be lost.
+    /// Cannot be put where it was to go, because another event is parked at the same place for the same destination:
+    /// the sequence of places was set back by hand. Written over it or left out, one of the two would be lost.
     pub fn place_taken(from: Option<DestinationName>) -> Park {
         let text = "another event is parked at this place for the destination that this one was to go to";
         Park::dead(from, Failure::new(ErrorKind::PlaceTaken, text))

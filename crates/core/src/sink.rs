@@ -34,10 +34,10 @@ impl Default for Capabilities {
 
 /// Where messages go.
 ///
-/// **Concurrency.** `publish` may be called again while earlier calls are under way. Each destination of each outbox keeps
-/// to `concurrent_batches`; a sink that several of them share, and that must not work on more at a time, queues by itself.
-/// Of one outbox and destination, two calls under way never hold messages of the same key and lane, so their order to each
-/// other does not matter.
+/// **Concurrency.** `publish` may be called again while earlier calls are under way. Each destination of each outbox
+/// keeps to `concurrent_batches`; a sink that several of them share, and that must not work on more at a time, queues
+/// by itself. Of one outbox and destination, two calls under way never hold messages of the same key and lane, so
+/// their order to each other does not matter.
 ///
 /// **Confirmed** means that the destination has the message as durably as its settings allow and will not drop it by
 /// itself. A message that reached nobody (no queue bound, no such topic) is never confirmed.
@@ -50,8 +50,8 @@ pub trait Sink: Send + Sync {
     /// What it can do. Constant over the life of the sink.
     fn capabilities(&self) -> Capabilities;
 
-    /// Connects, and declares what is to be declared, so that a mistake shows when a relay starts and not with the first
-    /// event. A destination that is away is no error: it is tried again by itself.
+    /// Connects, and declares what is to be declared, so that a mistake shows when a relay starts and not with the
+    /// first event. A destination that is away is no error: it is tried again by itself.
     fn connect(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

@@ -57,7 +57,8 @@ pub struct SourceError {
 /// **Order.** Messages come in the order in which the broker has them. What came back (a verdict, a lost connection) is
 /// delivered again before what was never delivered, as far as the broker can.
 ///
-/// **Bounds.** A source holds a bounded number of deliveries without a verdict; while they are held, nothing more comes.
+/// **Bounds.** A source holds a bounded number of deliveries without a verdict; while they are held, nothing more
+/// comes.
 ///
 /// **Foreign messages.** A message that somebody else published may lack everything. It is delivered all the same, with
 /// an empty id where it has none: whoever consumes decides what becomes of it.
@@ -69,7 +70,7 @@ pub trait Source: Send + Sync {
     /// Tells the broker what became of deliveries, in any order. Call it after the effect is committed, never before.
     fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>>;
 
-    /// Disconnects; what is unsettled is delivered again to another consumer. Safe to call twice; a receive under way or
-    /// after it fails as [`SourceErrorKind::Closed`].
+    /// Disconnects; what is unsettled is delivered again to another consumer. Safe to call twice; a receive under way
+    /// or after it fails as [`SourceErrorKind::Closed`].
     fn close(&self) -> BoxFuture<'_, ()>;
 }

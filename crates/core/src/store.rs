@@ -19,17 +19,17 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// **Time.** Every duration that crosses this trait is relative to the database's clock at the moment of the call.
 /// Implementations never look at their own.
 ///
-/// **Errors.** An error says nothing about whether a write happened. A call that does not answer is given up by the driver
-/// after a while, and repeated.
+/// **Errors.** An error says nothing about whether a write happened. A call that does not answer is given up by the
+/// driver after a while, and repeated.
 pub trait Store: Send + Sync {
     /// Registers or renews the relay, releases and claims shards, and answers with everything the relay owns.
     ///
     /// A shard may be claimed when nobody owns it or its owner's row has expired by the database's clock. Every
     /// change of owner raises the token. No more than the fair share is claimed: shards divided by live relays,
     /// rounded up. Taking over from an expired owner counts as unclean: `unclean` grows by one and `maybe_sent` is
-    /// the expired relay's window; a release resets both. A relay that does not claim counts in nobody's share, and what
-    /// it owns without holding is freed with its counts kept for the next owner: that is how a relay lets go of a shard
-    /// of which it is unsure. What this very call releases it does not claim again.
+    /// the expired relay's window; a release resets both. A relay that does not claim counts in nobody's share, and
+    /// what it owns without holding is freed with its counts kept for the next owner: that is how a relay lets go of
+    /// a shard of which it is unsure. What this very call releases it does not claim again.
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>>;
 
     /// Reads queued rows above the floors and parked rows that are due, all in one snapshot.
@@ -39,9 +39,9 @@ pub trait Store: Send + Sync {
     /// destination is not named in `not_for`. Dead rows of a destination in `skip_dead` are passed over. Rows without
     /// a destination are due by the same rule among themselves.
     ///
-    /// Behind a head come, in order, the rows that would be due if they were the head themselves; the first that would not
-    /// be ends them. Parked rows take from `max_bytes` first: what is returned is busy at the next read, so they cannot
-    /// starve the queue, whereas a steady backlog would starve them.
+    /// Behind a head come, in order, the rows that would be due if they were the head themselves; the first that
+    /// would not be ends them. Parked rows take from `max_bytes` first: what is returned is busy at the next read, so
+    /// they cannot starve the queue, whereas a steady backlog would starve them.
     ///
     /// A row that cannot be read as an event is returned with the reason in place of the event, never left out.
     fn read(&self, read: Read) -> BoxFuture<'_, Result<Page, StoreError>>;

@@ -36,8 +36,8 @@ pub mod limits {
     /// Bytes of all columns of an event together. A row that is larger cannot be an event, and is judged without being
     /// moved to the relay: names have at most four bytes a character.
     pub const EVENT: usize = PAYLOAD + HEADERS_TEXT + 7 * 4 * KEY;
-    /// Bytes of all columns of a row that a table takes at all. Below it a row that is no event can be parked in the time
-    /// that a settle has; above it the producer is told.
+    /// Bytes of all columns of a row that a table takes at all. Below it a row that is no event can be parked in the
+    /// time that a settle has; above it the producer is told.
     pub const ROW: usize = 64 * 1024 * 1024;
     /// Levels of nesting of a JSON payload. Many parsers stop at 128 so that a hostile document cannot exhaust their
     /// stack, and envelopes put a few levels around the payload.

@@ -27,8 +27,8 @@ const ONLY_SINK: &str = "default";
 
 /// Carries the events of one outbox to their destinations.
 ///
-/// A relay needs a store and a sink; everything else has a default. Cheap to clone; every run of it is a relay of its own
-/// to the database, so several may run at once and share the work.
+/// A relay needs a store and a sink; everything else has a default. Cheap to clone; every run of it is a relay of its
+/// own to the database, so several may run at once and share the work.
 #[derive(Clone)]
 pub struct Relay {
     inner: Arc<Inner>,
@@ -79,8 +79,9 @@ impl Relay {
         self.drive(token, Until::Cancelled).await
     }
 
-    /// Publishes until nothing is queued and no parked event is due, then returns as [`Relay::run`] does. Events that wait
-    /// for a later attempt, a time or a person stay parked. For tests, and for jobs that empty an outbox and end.
+    /// Publishes until nothing is queued and no parked event is due, then returns as [`Relay::run`] does. Events that
+    /// wait for a later attempt, a time or a person stay parked. For tests, and for jobs that empty an outbox and
+    /// end.
     ///
     /// It waits while another relay is alive and holds a part of the outbox, while a destination is down, and while the
     /// outbox is paused; [`Relay::drain_until`] can be ended.

@@ -236,8 +236,8 @@ impl Driver {
     }
 }
 
-/// A call on the store that always answers: a panic in it is an error of that call only, and one that hangs (a half-open
-/// connection does) is given up and repeated.
+/// A call on the store that always answers: a panic in it is an error of that call only, and one that hangs (a
+/// half-open connection does) is given up and repeated.
 async fn guarded<T>(
     store: &Arc<dyn Store>,
     call: impl FnOnce(&Arc<dyn Store>) -> BoxFuture<'_, Result<T, StoreError>>,

@@ -46,7 +46,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     axum::serve(listener, routes)
         .with_graceful_shutdown(signalled)
         .await?;
-    // Requests are answered; only now is the relay told, so that their events go out too. What is left, the next one finds.
+    // Requests are answered; only now is the relay told, so that their events go out too. What is left, the next one
+    // finds.
     stop.cancel();
     let report = relaying.await?;
     tracing::info!(published = report.published, "stopped");

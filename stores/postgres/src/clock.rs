@@ -10,8 +10,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 /// From 1970 to 2000, where PostgreSQL begins to count.
 const EPOCH: i64 = 946_684_800_000_000;
 
-/// A `timestamptz` in microseconds since 1970. `infinity` becomes a time outside every calendar, so that a row with it is
-/// refused by the checks of the core, where the types of other crates would fail the whole read.
+/// A `timestamptz` in microseconds since 1970. `infinity` becomes a time outside every calendar, so that a row with
+/// it is refused by the checks of the core, where the types of other crates would fail the whole read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Micros(pub(crate) i64);
 

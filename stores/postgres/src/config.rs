@@ -13,16 +13,16 @@ pub struct PgOptions {
     pub schema: String,
     /// The name of the outbox table, and what the names of the others begin with. By default `outbox`.
     pub prefix: String,
-    /// How long the history of published events is kept. None writes no history, which is faster and takes replay and the
-    /// duplicate check away. By default 7 days.
+    /// How long the history of published events is kept. None writes no history, which is faster and takes replay and
+    /// the duplicate check away. By default 7 days.
     pub history: Option<Duration>,
     /// For how long a published id is known as a duplicate; none, or no history: there is no such check. By default
     /// one day.
     pub dedup: Option<Duration>,
     /// Into how many shards keys are divided; fixed when the tables are made. By default 64.
     pub shards: u16,
-    /// Whether the database makes writers of one key take turns; fixed when the tables are made. By default no: services
-    /// that lock the row they change do so already.
+    /// Whether the database makes writers of one key take turns; fixed when the tables are made. By default no:
+    /// services that lock the row they change do so already.
     pub strict_keys: bool,
     /// In place of the user of the url.
     pub user: Option<String>,
@@ -39,8 +39,8 @@ pub struct PgOptions {
     pub listen_url: Option<Secret>,
     /// A file that holds `listen_url`, read at every connect of that way.
     pub listen_url_file: Option<PathBuf>,
-    /// Only polls: no session locks, no LISTEN, and nothing prepared or set on a session. For a pooler without a direct way
-    /// beside it. By default no.
+    /// Only polls: no session locks, no LISTEN, and nothing prepared or set on a session. For a pooler without a
+    /// direct way beside it. By default no.
     pub poll_only: bool,
     /// How long a connection may take to come about. By default 5 seconds.
     pub connect_timeout: Duration,
@@ -49,8 +49,8 @@ pub struct PgOptions {
     pub statement_timeout: Duration,
 }
 
-/// How a connection to PostgreSQL is protected. A `sslmode` in the url chooses too: `disable` turns TLS off, `verify-full`
-/// and `require` turn it on, both with verification.
+/// How a connection to PostgreSQL is protected. A `sslmode` in the url chooses too: `disable` turns TLS off,
+/// `verify-full` and `require` turn it on, both with verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PgTls {
     /// Certificate and host name are verified, against the authorities of the system; without TLS only on loopback and

@@ -61,8 +61,8 @@ impl Target {
             }
             Ok(session)
         };
-        // The driver's own limit is for the handshake of TCP only; a server that accepts and then says nothing, or says no more
-        // after the handshake, needs this one.
+        // The driver's own limit is for the handshake of TCP only; a server that accepts and then says nothing, or
+        // says no more after the handshake, needs this one.
         timeout(self.options.connect_timeout * 2, attempt)
             .await
             .unwrap_or_else(|_| {
@@ -92,15 +92,16 @@ where
     Session::new(client, rings, task.abort_handle())
 }
 
-/// Refuses what the promises cannot be kept on. Asked on every new connection: after a failover the same address may lead
-/// to a standby.
+/// Refuses what the promises cannot be kept on. Asked on every new connection: after a failover the same address may
+/// lead to a standby.
 async fn check(session: &Session) -> Result<()> {
     let sql = "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('server_encoding'),
                       pg_catalog.current_setting('server_version_num')::integer";
     // Without a name, which behind a pooler would be looked for on another session.
     let row = session.client.query_typed_one(sql, &[]).await?;
     if row.try_get::<_, bool>(0)? {
-        let text = "the database is a standby: an outbox is emptied on the primary, because what was published must be written down";
+        let text = "the database is a standby: an outbox is emptied on the primary, \
+            because what was published must be written down";
         return Err(Error::new(StoreErrorKind::ReadOnly, text));
     }
     let encoding: &str = row.try_get(1)?;
@@ -119,19 +120,21 @@ async fn check(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// The settings that the promises rest on. The relay's statements have one right plan each, which statistics of an empty
-/// or a fresh table would turn away from.
+/// The settings that the promises rest on. The relay's statements have one right plan each, which statistics of an
+/// empty or a fresh table would turn away from.
 fn settings(role: Role, limit: Duration) -> String {
     let limit = limit.as_millis().max(1);
     let mut sql = format!(
-        "SET search_path = pg_catalog; SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit};
+        "SET search_path = pg_catalog; SET statement_timeout = {limit};
+         SET idle_in_transaction_session_timeout = {limit};
          SET lock_timeout = 0; SET default_transaction_isolation = 'read committed';
          SET default_transaction_read_only = off; SET jit = off;
          SET synchronous_commit = on; SET timezone = 'UTC';"
     );
     if role == Role::Relay {
         sql.push_str(
-            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
+             SET enable_mergejoin = off;
              SET plan_cache_mode = force_generic_plan; SET max_parallel_workers_per_gather = 0;",
         );
     }

@@ -1,8 +1,8 @@
 //! Waking a sleeping relay: asleep is an exclusive advisory lock a shard, and a producer that meets one rings.
 //!
-//! A producer holds its shards shared until it commits. A relay that cannot have a shard therefore knows that something is
-//! on its way there: it goes on trying, and that it gets the shard is the ring. All locks belong to the session, so a
-//! relay that dies asleep leaves nothing behind that would make producers ring.
+//! A producer holds its shards shared until it commits. A relay that cannot have a shard therefore knows that
+//! something is on its way there: it goes on trying, and that it gets the shard is the ring. All locks belong to the
+//! session, so a relay that dies asleep leaves nothing behind that would make producers ring.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ impl Bell {
         let _turn = self.link.turn.lock().await;
         let session = self.link.session(doing).await?;
         let mut rings = session.rings.clone();
-        // A copy knows what the original has seen, which is nothing: without this, whatever rang once would ring for ever.
+        // A copy knows what the original has seen, which is nothing: without this, whatever rang once would ring for
+        // ever.
         rings.mark_unchanged();
         let mut state = self.state.lock().await;
         state.armed += 1;

@@ -4,8 +4,8 @@ use tokio_postgres::Client;
 
 use crate::error::Result;
 
-/// The settings, what they must not be, and what that means. `synchronous_commit` is asked as the database and its roles
-/// have it, because producers commit with it; the relay's own sessions set it.
+/// The settings, what they must not be, and what that means. `synchronous_commit` is asked as the database and its
+/// roles have it, because producers commit with it; the relay's own sessions set it.
 const WEAK: [(&str, &str); 3] = [
     (
         "fsync",

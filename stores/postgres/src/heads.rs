@@ -1,9 +1,9 @@
 //! Which parked rows are due: the heads of their lines, found by stepping from line to line.
 //!
 //! A line is the parked rows of one shard, destination, key and lane, in order. One index seek leads from a line to the
-//! next, so a line of 100,000 followers costs as much as a line of one; a closed destination is passed over in one step;
-//! and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines that wait
-//! for their time, so one read visits a bounded number of them and the next one goes on behind it.
+//! next, so a line of 100,000 followers costs as much as a line of one; a closed destination is passed over in one
+//! step; and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines
+//! that wait for their time, so one read visits a bounded number of them and the next one goes on behind it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -2,8 +2,8 @@
 //!
 //! Places are given before transactions commit, so a row may turn up below rows that were seen long ago. Whoever has a
 //! place has held a lock on `outbox` since before it was given. So all places up to the last one given are decided once
-//! every transaction that held such a lock after that has ended: the locks are sampled, and a later sample that shares no
-//! transaction with the first one is the proof. Transactions that never touched `outbox` hold nothing up.
+//! every transaction that held such a lock after that has ended: the locks are sampled, and a later sample that
+//! shares no transaction with the first one is the proof. Transactions that never touched `outbox` hold nothing up.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -27,9 +27,11 @@ const OVERDUE_EVERY: Duration = Duration::from_secs(60);
 /// What the names of prepared transactions begin with: they have no process.
 const PREPARED: &str = "-1/";
 
-/// A prepared transaction keeps its number; after a restart of the server it has another, which is why everything starts
-/// from nothing then. When the server was started is asked with the locks, because a pooler may hide a restart.
-pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction), pg_catalog.pg_postmaster_start_time()
+/// A prepared transaction keeps its number; after a restart of the server it has another, which is why everything
+/// starts from nothing then. When the server was started is asked with the locks, because a pooler may hide a
+/// restart.
+pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransaction),
+    pg_catalog.pg_postmaster_start_time()
      FROM pg_catalog.pg_locks l
      WHERE l.locktype = 'relation' AND l.relation = '{outbox}'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())";
@@ -77,8 +79,9 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// A transaction that is prepared for a two-phase commit goes on under another name. Which of the new names is whose is
-    /// not told, so when one that is waited for has gone, all that are new are waited for: they do not change again.
+    /// A transaction that is prepared for a two-phase commit goes on under another name. Which of the new names is
+    /// whose is not told, so when one that is waited for has gone, all that are new are waited for: they do not
+    /// change again.
     fn follow(&mut self, writers: &HashSet<String>) {
         let prepared = |name: &&String| name.starts_with(PREPARED);
         if self
@@ -132,8 +135,8 @@ impl Horizon {
         state.unproven || (state.given > state.decided && rested)
     }
 
-    /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for. Gives the
-    /// writers that are to be named, because they have been waited for too long.
+    /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for.
+    /// Gives the writers that are to be named, because they have been waited for too long.
     pub(crate) fn sampled(&self, Sample { started, writers }: Sample) -> Option<Overdue> {
         let mut state = self.lock();
         if state
@@ -180,10 +183,10 @@ impl Horizon {
         self.lock().given
     }
 
-    /// Takes the last place given and the file of the table, as a read saw them. Places that begin anew, in a table that was
-    /// emptied or made again, prove that nothing which is known is about them. They may have come further than before by the
-    /// time of the next look, but an emptied table is in another file. So is one that was only rewritten, which costs a read
-    /// from the beginning.
+    /// Takes the last place given and the file of the table, as a read saw them. Places that begin anew, in a table
+    /// that was emptied or made again, prove that nothing which is known is about them. They may have come further
+    /// than before by the time of the next look, but an emptied table is in another file. So is one that was only
+    /// rewritten, which costs a read from the beginning.
     pub(crate) fn saw(&self, given: i64, file: Option<i64>) {
         let mut state = self.lock();
         if given < state.given || state.file.is_some_and(|before| Some(before) != file) {

@@ -17,7 +17,8 @@ impl fmt::Display for IdentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} cannot name the outbox tables or their schema: {}; use letters, digits and underscores, such as \"outbox\"",
+            "{:?} cannot name the outbox tables or their schema: {}; use letters, digits and underscores, \
+             such as \"outbox\"",
             self.name, self.reason
         )
     }
@@ -76,11 +77,12 @@ impl Tables {
     /// The statement that a template stands for.
     ///
     /// `{outbox}` becomes the quoted and qualified name of the outbox, `{outbox_parked}` that of the name behind it,
-    /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as text,
-    /// `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of the key and
-    /// `{id x}` the id of the queued row `x`, `{size x}`, `{cut x y}` and `{too_large x y}` what the module `size` says of rows
-    /// of `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module `row`, with
-    /// ` x` behind the name those of the table `x`. Anything else in braces stays.
+    /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as
+    /// text, `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of
+    /// the key and `{id x}` the id of the queued row `x`, `{size x}`, `{cut x y}` and `{too_large x y}` what the
+    /// module `size` says of rows of `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists
+    /// of columns of the module `row`, with ` x` behind the name those of the table `x`. Anything else in braces
+    /// stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 256);
         let mut rest = template;
@@ -182,7 +184,10 @@ mod tests {
     fn a_template_names_quoted_tables() {
         let tables = Tables::new("shop", "Box").unwrap();
         assert_eq!(
-            tables.sql("SELECT '{}' FROM {outbox} JOIN {outbox_parked} {name outbox_x} {literal outbox_y_} {literal schema}"),
+            tables.sql(
+                "SELECT '{}' FROM {outbox} JOIN {outbox_parked} {name outbox_x} {literal outbox_y_} \
+                 {literal schema}"
+            ),
             r#"SELECT '{}' FROM "shop"."Box" JOIN "shop"."Box_parked" "Box_x" 'Box_y_' '"shop"'"#
         );
         assert_eq!(role("a\"b"), "\"a\"\"b\"");

@@ -1,5 +1,5 @@
-//! Which server it is. After a failover or a restore the same address leads to a history that parted from the one before:
-//! commits of the old one may be missing in it, among them commits whose events were published (fault A10).
+//! Which server it is. After a failover or a restore the same address leads to a history that parted from the one
+//! before: commits of the old one may be missing in it, among them commits whose events were published (fault A10).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,8 +24,8 @@ struct Met {
 }
 
 impl Identity {
-    /// Looks at the server behind a new session, and says so when it is another one than before. A service that does not
-    /// tell is served all the same: nothing is decided by it.
+    /// Looks at the server behind a new session, and says so when it is another one than before. A service that does
+    /// not tell is served all the same: nothing is decided by it.
     pub(crate) async fn look(&self, session: &Session) {
         let Ok(row) = session.client.query_typed_one(WHO, &[]).await else {
             return;
@@ -57,8 +57,8 @@ impl Identity {
             timeline = met.timeline,
             system_before = before.system,
             timeline_before = before.timeline,
-            "the database was replaced, by a failover or a restore: commits that it does not have may have been published, \
-             and what was published last may be published again"
+            "the database was replaced, by a failover or a restore: commits that it does not have may have been \
+             published, and what was published last may be published again"
         );
     }
 }

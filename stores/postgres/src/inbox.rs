@@ -73,8 +73,8 @@ impl Inbox {
     }
 
     /// Runs an effect once: begins, records, runs, commits. None when the event has taken effect before. After a
-    /// serialisation failure or a deadlock it is tried again, so the effect must leave nothing behind but what it does in
-    /// its transaction.
+    /// serialisation failure or a deadlock it is tried again, so the effect must leave nothing behind but what it
+    /// does in its transaction.
     pub async fn once<T, E>(
         &self,
         client: &mut Client,
@@ -118,7 +118,8 @@ impl Inbox {
     pub async fn purge(&self, client: &Client, older_than: Duration, limit: u32) -> Result<u64, StoreError> {
         let sql = self.tables.sql(
             "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
-                 SELECT consumer, event_id FROM {outbox} WHERE processed_at < clock_timestamp() - make_interval(secs => $1)
+                 SELECT consumer, event_id FROM {outbox}
+                 WHERE processed_at < clock_timestamp() - make_interval(secs => $1)
                  ORDER BY processed_at LIMIT $2)",
         );
         let gone = client

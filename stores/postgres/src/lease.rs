@@ -57,8 +57,8 @@ const DOUBT: &str = "UPDATE {outbox_shard} s
      SET token = greatest(s.token, h.token) + 1, maybe_sent = greatest(s.maybe_sent, $4)
      FROM unnest($2::smallint[], $3::bigint[]) h(shard, token) WHERE s.shard = h.shard AND s.owner = $1";
 
-/// In another history than before, what the relay remembers of its shards is not believed: their tokens move past those of
-/// either history, so that the heartbeat grants them anew, and what it has in hand may have been published.
+/// In another history than before, what the relay remembers of its shards is not believed: their tokens move past
+/// those of either history, so that the heartbeat grants them anew, and what it has in hand may have been published.
 pub(crate) async fn doubt(session: &Session, tables: &Tables, beat: &Heartbeat) -> Result<()> {
     let (shards, tokens) = split(&beat.held);
     let (me, window) = (row::storable(&beat.relay.0), i64::from(beat.window));

@@ -33,19 +33,20 @@
 //! of this one may be left out or be null:
 //!
 //! ```sql
-//! INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload) VALUES ('OrderPlaced', 'ORDER', '42', '{"total": 1250}');
+//! INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload)
+//! VALUES ('OrderPlaced', 'ORDER', '42', '{"total": 1250}');
 //! SELECT outbox_send('OrderPlaced', 'ORDER', '42', '{"total": 1250}');
 //! ```
 //!
-//! `event_id` null: the database makes a time-ordered UUID. A row that is not a valid event is accepted, and parked with
-//! its reason. People and monitoring read the view `outbox_events`: one row an event, in its worst state.
+//! `event_id` null: the database makes a time-ordered UUID. A row that is not a valid event is accepted, and parked
+//! with its reason. People and monitoring read the view `outbox_events`: one row an event, in its worst state.
 //!
 //! # Poolers
 //!
-//! The relay keeps prepared statements and settings in its sessions. Behind a pooler that gives every transaction to another
-//! session, name a direct way in [`PgOptions::listen_url`], or set [`PgOptions::poll_only`]: with either, nothing is prepared
-//! or set on a session of the pooler, and with the first there is a doorbell too. A service that prepares
-//! transactions for two-phase commit needs `poll_only` too: PostgreSQL refuses to prepare one that has rung.
+//! The relay keeps prepared statements and settings in its sessions. Behind a pooler that gives every transaction to
+//! another session, name a direct way in [`PgOptions::listen_url`], or set [`PgOptions::poll_only`]: with either,
+//! nothing is prepared or set on a session of the pooler, and with the first there is a doorbell too. A service that
+//! prepares transactions for two-phase commit needs `poll_only` too: PostgreSQL refuses to prepare one that has rung.
 
 mod clock;
 mod config;

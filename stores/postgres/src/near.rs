@@ -1,7 +1,8 @@
 //! The short way of a read: when all floors are near the end, one look at the few rows above the lowest of them.
 //!
-//! Range by range a read costs as much when there is one new row as when there are a hundred, and a relay that keeps up reads
-//! all the time. Whatever is not simple is left to the long way, so that there is one place that knows it all.
+//! Range by range a read costs as much when there is one new row as when there are a hundred, and a relay that keeps
+//! up reads all the time. Whatever is not simple is left to the long way, so that there is one place that knows it
+//! all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,9 +14,9 @@ use crate::error::Result;
 use crate::ident::Tables;
 use crate::session::Session;
 
-/// How far behind the last place given all floors may lie, and one more than the rows that a look may find. A relay that
-/// keeps up has fewer above its floors; one that does not reads range by range, because the rows of one must not stand in
-/// the way of another.
+/// How far behind the last place given all floors may lie, and one more than the rows that a look may find. A relay
+/// that keeps up has fewer above its floors; one that does not reads range by range, because the rows of one must not
+/// stand in the way of another.
 const NEAR: i64 = 1_000;
 
 const NAME: &str = "read near";

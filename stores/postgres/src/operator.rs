@@ -48,8 +48,8 @@ impl Operator {
         Self { link, seen }
     }
 
-    /// Does a piece of work in one transaction, within a limit. Whatever ends it early, a dropped call included, ends the
-    /// session with it, so that nobody is ever given a session inside somebody else's transaction.
+    /// Does a piece of work in one transaction, within a limit. Whatever ends it early, a dropped call included, ends
+    /// the session with it, so that nobody is ever given a session inside somebody else's transaction.
     pub(crate) async fn run<T, F, Fut>(
         &self,
         doing: &'static str,
@@ -74,7 +74,8 @@ impl Operator {
         };
         let whole = async {
             let begin = format!(
-                "BEGIN READ WRITE; {1} SET LOCAL statement_timeout = {0}; SET LOCAL idle_in_transaction_session_timeout = {0}",
+                "BEGIN READ WRITE; {1} SET LOCAL statement_timeout = {0}; \
+                 SET LOCAL idle_in_transaction_session_timeout = {0}",
                 limit.as_millis().max(1),
                 session.local()
             );

@@ -1,5 +1,5 @@
-//! Naming a writer that stays open. Its own events are all it holds back; but no floor passes it, so what was settled since
-//! is looked at again by every read, and only a person can end it (fault A6).
+//! Naming a writer that stays open. Its own events are all it holds back; but no floor passes it, so what was settled
+//! since is looked at again by every read, and only a person can end it (fault A6).
 
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ fn say(row: &Row, overdue: &Overdue) -> Result<()> {
             application = application.as_deref().map(tracing::field::debug),
             user = user.as_deref().map(tracing::field::debug),
             open,
-            "a transaction that wrote to the outbox stays open: its events wait for it, and reads grow slower until it ends; \
-             if it was forgotten, end it with pg_terminate_backend"
+            "a transaction that wrote to the outbox stays open: its events wait for it, \
+             and reads grow slower until it ends; if it was forgotten, end it with pg_terminate_backend"
         ),
         None => tracing::warn!(
             open,
-            "a prepared transaction that wrote to the outbox stays open: its events wait for it, and reads grow slower until \
-             it ends; pg_prepared_xacts lists it"
+            "a prepared transaction that wrote to the outbox stays open: its events wait for it, \
+             and reads grow slower until it ends; pg_prepared_xacts lists it"
         ),
     }
     Ok(())

@@ -111,7 +111,8 @@ impl Planner {
             list(&|_| "NULL".to_owned()),
         );
         self.explain(&format!(
-            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', '{{{names}}}', '{{{nulls}}}',
+            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', \
+             '{{{names}}}', '{{{nulls}}}',
              '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"outcome\":\"sent\"}}}}', '{{}}')"
         ))
         .await

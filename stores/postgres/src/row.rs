@@ -13,18 +13,20 @@ use crate::error::Result;
 
 /// The columns of the producer and of the place, in the order that [`Stored::read`] expects.
 pub(crate) const COLUMNS: &str = "seq, shard, lane, event_id, event_type, aggregate_type, aggregate_id, \
-     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, \
+     enqueued_at";
 
 /// The same for the history, which keeps neither shard nor lane.
-pub(crate) const SENT_COLUMNS: &str = "seq, 0::smallint, 0::smallint, event_id, event_type, aggregate_type, aggregate_id, \
-     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+pub(crate) const SENT_COLUMNS: &str = "seq, 0::smallint, 0::smallint, event_id, event_type, aggregate_type, \
+     aggregate_id, event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, \
+     replay_id, enqueued_at";
 
 /// The same for an answer that is no row.
-pub(crate) const NO_COLUMNS: &str = "NULL::bigint AS seq, NULL::smallint AS shard, NULL::smallint AS lane, NULL::text AS event_id, \
-     NULL::text AS event_type, NULL::text AS aggregate_type, NULL::text AS aggregate_id, NULL::text AS event_key, \
-     NULL::text AS payload, NULL::bytea AS payload_bytes, NULL::text AS content_type, NULL::text AS headers, \
-     NULL::integer AS priority, NULL::timestamptz AS available_at, NULL::timestamptz AS created_at, NULL::text AS replay_id, \
-     NULL::timestamptz AS enqueued_at";
+pub(crate) const NO_COLUMNS: &str = "NULL::bigint AS seq, NULL::smallint AS shard, NULL::smallint AS lane, \
+     NULL::text AS event_id, NULL::text AS event_type, NULL::text AS aggregate_type, NULL::text AS aggregate_id, \
+     NULL::text AS event_key, NULL::text AS payload, NULL::bytea AS payload_bytes, NULL::text AS content_type, \
+     NULL::text AS headers, NULL::integer AS priority, NULL::timestamptz AS available_at, \
+     NULL::timestamptz AS created_at, NULL::text AS replay_id, NULL::timestamptz AS enqueued_at";
 
 /// What a producer wrote, moved unchanged from table to table.
 pub(crate) const CARRIED: &str = "event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, \
@@ -57,8 +59,8 @@ pub(crate) fn line(table: &str) -> String {
     )
 }
 
-/// The id of a queued row. One without is there only when the trigger that makes ids was switched off; it goes by its place, so
-/// that it can be parked, shown and named.
+/// The id of a queued row. One without is there only when the trigger that makes ids was switched off; it goes by its
+/// place, so that it can be parked, shown and named.
 pub(crate) fn id(table: &str) -> String {
     format!("coalesce({table}.event_id, 'seq-' || {table}.seq)")
 }

@@ -83,9 +83,9 @@ impl Schema for PgStore {
     }
 }
 
-/// Checks that the tables are the ones that this program knows. The version comes with the answer of every call, so that
-/// a migration that another process makes is noticed at once. One version ahead is fine: programs are rolled out behind
-/// their migrations.
+/// Checks that the tables are the ones that this program knows. The version comes with the answer of every call, so
+/// that a migration that another process makes is noticed at once. One version ahead is fine: programs are rolled out
+/// behind their migrations.
 pub(crate) fn check(installed: Option<i32>) -> Result<()> {
     match u32::try_from(installed.unwrap_or(0)).unwrap_or(0) {
         version if knows(WANTED, version) => Ok(()),
@@ -190,14 +190,15 @@ async fn take_turns(work: &Work) -> Result<()> {
     Ok(())
 }
 
-/// Nothing may be inserted between the count and the removal. Whoever comes while this waits for the lock waits behind it,
-/// and every service that produces comes here: so it waits for a moment only, and then tells who is in the way.
+/// Nothing may be inserted between the count and the removal. Whoever comes while this waits for the lock waits
+/// behind it, and every service that produces comes here: so it waits for a moment only, and then tells who is in the
+/// way.
 async fn keep_out(work: &Work) -> Result<()> {
     let sql = work.sql("SET LOCAL lock_timeout = '3s'; LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE");
     let locked = work.client().batch_execute(&sql).await;
     locked.map_err(|error| held(error, "the outbox table is in use: stop the relays and the services that produce, end \
-        transactions that are open (`SELECT pid, state, query FROM pg_stat_activity WHERE xact_start IS NOT NULL` shows \
-        them), and try again"))
+        transactions that are open (`SELECT pid, state, query FROM pg_stat_activity WHERE xact_start IS NOT NULL` \
+        shows them), and try again"))
 }
 
 /// Says what to do about a lock that was not to be had.

@@ -1,7 +1,7 @@
 //! One live connection: what is asked on it, and how it is given up.
 //!
-//! A dropped call never leaves a transaction open: the relay's calls are single statements, and where a call is more than
-//! that, behind a pooler and for operators, a guard ends the whole session when it is dropped.
+//! A dropped call never leaves a transaction open: the relay's calls are single statements, and where a call is more
+//! than that, behind a pooler and for operators, a guard ends the whole session when it is dropped.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,8 +141,9 @@ impl Session {
         Ok(statement)
     }
 
-    /// Closes the connection now and not with the last who holds it: a transaction may be open on it, whose locks others
-    /// wait for. A server that is busy with a statement does not look at its socket, so it is told to stop as well.
+    /// Closes the connection now and not with the last who holds it: a transaction may be open on it, whose locks
+    /// others wait for. A server that is busy with a statement does not look at its socket, so it is told to stop as
+    /// well.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.task.abort();

@@ -1,5 +1,5 @@
-//! How large a row is, and what is brought of one that is too large to be an event: judged by the server, which knows the
-//! length of a value without reading it. Moving a row of hundreds of megabytes would take longer than a read may.
+//! How large a row is, and what is brought of one that is too large to be an event: judged by the server, which knows
+//! the length of a value without reading it. Moving a row of hundreds of megabytes would take longer than a read may.
 
 use postrider_core::limits;
 
@@ -33,9 +33,9 @@ pub(crate) fn size(table: &str) -> String {
     format!("(0::bigint + {})", sum.join(" + "))
 }
 
-/// The columns of the row `x` as a read brings them, where `y` has its size. Of one that is too large names are cut behind
-/// the longest that is valid, so that the row keeps a key of its own, and the rest is left out. The id is whole: the row is
-/// named by it, and its index bounds it.
+/// The columns of the row `x` as a read brings them, where `y` has its size. Of one that is too large names are cut
+/// behind the longest that is valid, so that the row keeps a key of its own, and the rest is left out. The id is
+/// whole: the row is named by it, and its index bounds it.
 pub(crate) fn cut(tables: &str) -> String {
     let (table, sized) = tables.split_once(' ').unwrap_or((tables, tables));
     let whole = format!("{sized}.size <= {}", limits::EVENT);

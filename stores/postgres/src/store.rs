@@ -146,8 +146,8 @@ impl PgStore {
         &self.inner.tables
     }
 
-    /// Looks after the partitions of the history beside the relay's work. A failure is not the relay's: the next hour is
-    /// another chance, and partitions are made a week ahead.
+    /// Looks after the partitions of the history beside the relay's work. A failure is not the relay's: the next hour
+    /// is another chance, and partitions are made a week ahead.
     async fn maintain_in_time(&self) {
         let mut last = self.inner.maintained.lock().await;
         if last.is_some_and(|at| at.elapsed() < MAINTAIN_EVERY) {
@@ -171,8 +171,8 @@ impl PgStore {
     }
 
     /// Makes the partitions of the coming days and removes those that are older than the history is kept; answers how
-    /// many were removed. Without a history only what operators threw away is in them, and goes after a day. A relay does
-    /// this by itself, once an hour.
+    /// many were removed. Without a history only what operators threw away is in them, and goes after a day. A relay
+    /// does this by itself, once an hour.
     pub async fn maintain(&self) -> Result<u64, StoreError> {
         let inner = &self.inner;
         let keep = clock::seconds(inner.options.history.unwrap_or(KEEP_DISCARDED));
@@ -190,8 +190,8 @@ impl PgStore {
         Ok(u64::try_from(removed).unwrap_or(0))
     }
 
-    /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay warns
-    /// of it when it starts.
+    /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay
+    /// warns of it when it starts.
     pub async fn weaknesses(&self) -> Result<Vec<String>, StoreError> {
         let doing = "looking at the server's settings";
         self.operate(doing, Duration::from_secs(10), |work| async move {
@@ -200,8 +200,8 @@ impl PgStore {
         .await
     }
 
-    /// Commits events in a transaction of their own, all of them or none: for tools and for trying things out. A service
-    /// uses an [`Outbox`](crate::Outbox), in the transaction that the events belong to.
+    /// Commits events in a transaction of their own, all of them or none: for tools and for trying things out. A
+    /// service uses an [`Outbox`](crate::Outbox), in the transaction that the events belong to.
     pub async fn send(&self, events: &[Event]) -> Result<(), EnqueueError> {
         let outbox = Outbox::of(self.tables().clone());
         let refused = std::sync::Mutex::new(None);

@@ -70,7 +70,8 @@ impl Address {
         if let Some(password) = &options.password {
             config.password(password.expose());
         }
-        // Below the lease: a host that dies without a word must not hold a shard for hours. The system counts in seconds.
+        // Below the lease: a host that dies without a word must not hold a shard for hours. The system counts in
+        // seconds.
         let seconds = |limit: std::time::Duration| limit.max(std::time::Duration::from_secs(1));
         config
             .ssl_mode(if tls.is_some() {

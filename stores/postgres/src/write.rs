@@ -13,8 +13,8 @@ use crate::row::{self, destination_text, storable};
 /// What became of the parked row `o`: an object that [`WrittenParked::take`] makes, by [`place_of`].
 pub(crate) const ENTRY: &str = "($12::jsonb -> (o.seq || ':' || o.destination))";
 
-/// Whether another event is parked where the row `o` is to be put as well: by its place, which a sequence that was set back
-/// gives out again. The same event may be there already, and then it is owed there once.
+/// Whether another event is parked where the row `o` is to be put as well: by its place, which a sequence that was
+/// set back gives out again. The same event may be there already, and then it is owed there once.
 pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
     SELECT 1 FROM {outbox_parked} b
     WHERE b.seq = ANY (ARRAY[o.seq]) AND (b.event_id, b.enqueued_at) IS DISTINCT FROM (o.event_id, o.enqueued_at)

@@ -106,7 +106,8 @@ async fn a_change_without_a_failure_leaves_the_failure_and_the_redrive() {
     let relay = parked(&db, &["a"], dead()).await;
     let chunk = db.store.act(act(Verb::Redrive, "a")).await;
     assert_eq!(chunk.expect("redriven").touched, 1);
-    let kept = "SELECT concat_ws(' ', redriven, error_kind, error_text, first_failed_at, last_failed_at) FROM outbox_parked";
+    let kept = "SELECT concat_ws(' ', redriven, error_kind, error_text, first_failed_at, last_failed_at) \
+        FROM outbox_parked";
     let before = db.sql(kept);
     let row = relay.page().await.parked.remove(0);
     assert!(row.redriven);

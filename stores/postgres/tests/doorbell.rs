@@ -54,8 +54,8 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
     until(&db, SLEEPING, 4).await;
     drop(ring);
     until(&db, SLEEPING, 0).await;
-    // Everything is prepared, so the first poll sends the statement that locks, and nobody waits for its answer. A server
-    // that answers before the poll is over has armed it, which must leave nothing behind either.
+    // Everything is prepared, so the first poll sends the statement that locks, and nobody waits for its answer. A
+    // server that answers before the poll is over has armed it, which must leave nothing behind either.
     let mut arming = bell.arm(shards());
     drop(poll!(&mut arming));
     drop(arming);
@@ -67,7 +67,8 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
     heard(ring).await;
 }
 
-/// Fault A22. Beside a pooler the doorbell and the operators share the direct connection: neither is part of what the other does.
+/// Fault A22. Beside a pooler the doorbell and the operators share the direct connection: neither is part of what the
+/// other does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bell_is_armed_outside_of_an_operators_transaction() {
     let db = Db::new().await;
@@ -112,7 +113,8 @@ async fn an_operators_call_that_is_dropped_leaves_no_lock() {
         let store = db.store.clone();
         async move { store.pause(None, true).await }
     });
-    let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'outbox_control'::regclass AND mode = 'RowExclusiveLock'";
+    let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'outbox_control'::regclass \
+        AND mode = 'RowExclusiveLock'";
     until(&db, locks, 1).await;
     pausing.abort();
     until(&db, locks, 0).await;
@@ -129,8 +131,8 @@ async fn a_limit_that_lets_nothing_end_is_refused() {
     assert!(error.to_string().contains("statement_timeout"), "{error}");
 }
 
-/// Fault A21. A queue of notifications that is full would fail the commit of every producer that rings: a producer does not
-/// ring then, and the poll finds its event.
+/// Fault A21. A queue of notifications that is full would fail the commit of every producer that rings: a producer
+/// does not ring then, and the poll finds its event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_of_notifications_fails_no_producer() {
     let db = Db::new().await;

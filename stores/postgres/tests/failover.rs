@@ -91,9 +91,9 @@ impl Pair {
     }
 }
 
-/// Faults A10 and A12. The primary dies with commits that no other server has. What of them was published stays published,
-/// and is unknown to the new primary; what was settled there only is published again under the same id; places that are
-/// given out a second time are read; every key stays in order; and the log says what happened, once.
+/// Faults A10 and A12. The primary dies with commits that no other server has. What of them was published stays
+/// published, and is unknown to the new primary; what was settled there only is published again under the same id;
+/// places that are given out a second time are read; every key stays in order; and the log says what happened, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_that_forgets_commits_loses_nothing_that_it_kept() {
     log::keep();

@@ -50,8 +50,8 @@ async fn fill(client: &Client) {
     }
 }
 
-/// Fault A15. Below a full disk the business transaction fails, and says so. What was committed before stays, is published,
-/// and is settled when there is room again, by itself; the server is not asked in a loop meanwhile.
+/// Fault A15. Below a full disk the business transaction fails, and says so. What was committed before stays, is
+/// published, and is settled when there is room again, by itself; the server is not asked in a loop meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_below_the_server_fails_producers_visibly_and_heals() {
     log::keep();

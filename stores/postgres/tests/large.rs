@@ -12,7 +12,8 @@ fn insert(id: &str, column: &str, megabytes: usize) -> String {
     )
 }
 
-/// Faults G6 and G7. The server knows how long a value is without reading it, and a row that can be no event is not moved.
+/// Faults G6 and G7. The server knows how long a value is without reading it, and a row that can be no event is not
+/// moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_is_too_large_is_judged_without_being_moved() {
     let db = Db::new().await;

@@ -16,8 +16,8 @@ const WRITERS: u64 = 64;
 const TURNS: u64 = 60;
 const KEYS: u64 = 200;
 
-/// Faults A4 and A5. 64 writers that take turns on a row lock per key, some holding their transaction, an unrelated transaction open all
-/// the time, two relays: nothing is stranded and no key is turned round.
+/// Faults A4 and A5. 64 writers that take turns on a row lock per key, some holding their transaction, an unrelated
+/// transaction open all the time, two relays: nothing is stranded and no key is turned round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_commits_are_neither_missed_nor_passed() {
     let db = Db::with(PgOptions::default()).await;
@@ -177,8 +177,8 @@ async fn a_writer_that_stays_open_is_named_and_delays_nobody() {
     assert_eq!(crate::log::lines(&named).len(), 1);
 }
 
-/// A writer that is prepared for a two-phase commit goes on under another name. It is still waited for: what it wrote is found
-/// as soon as it commits, before what is written behind it in its key.
+/// A writer that is prepared for a two-phase commit goes on under another name. It is still waited for: what it wrote
+/// is found as soon as it commits, before what is written behind it in its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_is_prepared_is_still_waited_for() {
     let db = Db::new().await;

@@ -25,7 +25,8 @@ async fn an_event_is_there_if_and_only_if_its_transaction_commits() {
     assert_eq!(read, ids, "in the order of the batch");
 }
 
-/// Fault G10, and what makes the retry of fault A3 safe: an id that is there already is told apart from any other refusal.
+/// Fault G10, and what makes the retry of fault A3 safe: an id that is there already is told apart from any other
+/// refusal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_have_kinds() {
     let db = Db::new().await;

@@ -13,8 +13,8 @@ fn nowhere() -> Park {
     Park::dead(None, Failure::new(ErrorKind::NoRoute, "nowhere"))
 }
 
-/// Fault A25. A sequence that was reset gives places out again; an event must not vanish because another is parked at its
-/// own.
+/// Fault A25. A sequence that was reset gives places out again; an event must not vanish because another is parked at
+/// its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_whose_place_is_taken_stays_queued() {
     let db = Db::new().await;
@@ -93,7 +93,8 @@ async fn a_row_that_is_routed_to_a_place_that_is_taken_stays() {
     );
 }
 
-/// Fault G6. Whoever switches triggers off inserts rows without an id: they are parked, hold their key, and can be named.
+/// Fault G6. Whoever switches triggers off inserts rows without an id: they are parked, hold their key, and can be
+/// named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_without_an_id_is_parked_with_its_reason() {
     let db = Db::new().await;

@@ -199,7 +199,8 @@ async fn an_idle_relay_asks_little() {
         .expect("reset");
     // How much is asked in a while is what is looked at.
     tokio::time::sleep(WINDOW).await;
-    let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'";
+    let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements \
+        WHERE query NOT LIKE '%pg_stat_statements%'";
     let calls: i64 = watcher.query_one(sql, &[]).await.expect("statements").get(0);
     assert!(calls <= 20, "{calls} statements in {WINDOW:?}");
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider'";

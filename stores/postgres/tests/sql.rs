@@ -12,11 +12,19 @@ use crate::common::{Db, again, event, few_shards, parks, until};
 async fn any_row_that_is_accepted_is_read() {
     let db = Db::new().await;
     db.sql("INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1')");
-    db.sql("INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, content_type,
-                headers, priority, available_at, created_at)
-            VALUES (NULL, 'T', 'A', '2', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)");
-    db.sql("INSERT INTO outbox (event_type, aggregate_type, aggregate_id, available_at) VALUES ('T', 'A', '3', 'infinity')");
-    db.sql("INSERT INTO outbox (event_type, aggregate_type, aggregate_id, event_key) VALUES ('', '', '', repeat('k', 9000))");
+    db.sql(
+        "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, event_key, payload,
+        payload_bytes, content_type, headers, priority, available_at, created_at)
+            VALUES (NULL, 'T', 'A', '2', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    );
+    db.sql(
+        "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, available_at) \
+        VALUES ('T', 'A', '3', 'infinity')",
+    );
+    db.sql(
+        "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, event_key) \
+        VALUES ('', '', '', repeat('k', 9000))",
+    );
     db.sql("SELECT outbox_send('T', 'A', '5', '{\"a\": 1}', priority => -3)");
     let relay = db.relay("one").await;
     let rows = relay.queued().await;
@@ -59,9 +67,11 @@ async fn any_row_that_is_accepted_is_read() {
 async fn bytes_bound_to_text_are_refused_where_the_producer_sees_it() {
     let db = Db::new().await;
     let client = db.connect().await;
-    let sql = "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload) VALUES ('T', 'A', '1', '\\x7b7d')";
+    let sql = "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload) \
+        VALUES ('T', 'A', '1', '\\x7b7d')";
     assert!(client.batch_execute(sql).await.is_err());
-    let both = "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload, payload_bytes) VALUES ('T', 'A', '1', '{}', '\\x00')";
+    let both = "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload, payload_bytes) \
+        VALUES ('T', 'A', '1', '{}', '\\x00')";
     assert!(client.batch_execute(both).await.is_err());
 }
 
@@ -72,8 +82,11 @@ async fn the_history_is_kept_by_day() {
     let db = Db::with(options).await;
     let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass";
     assert_eq!(db.number(parts), 9, "from yesterday to a week ahead");
-    db.sql("CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
-            ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')");
+    db.sql(
+        "CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
+            ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES
+            FROM ('2020-01-01Z') TO ('2020-01-02Z')",
+    );
     // Somebody reads the history: nothing waits for him, and the old partition goes another time.
     let reader = db.connect().await;
     reader
@@ -100,8 +113,11 @@ async fn the_history_is_kept_by_day() {
 async fn without_a_history_old_partitions_go_too() {
     let options = few_shards().history(None);
     let db = Db::with(options).await;
-    db.sql("CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
-            ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES FROM ('2020-01-01Z') TO ('2020-01-02Z')");
+    db.sql(
+        "CREATE TABLE outbox_sent_20200101 (LIKE outbox_sent);
+            ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_20200101 FOR VALUES
+            FROM ('2020-01-01Z') TO ('2020-01-02Z')",
+    );
     assert_eq!(db.store.maintain().await.expect("looked after"), 1);
     let parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent'::regclass";
     assert_eq!(db.number(parts), 9, "from yesterday to a week ahead");

@@ -25,8 +25,8 @@ pub(crate) fn iso(column: &str) -> String {
     format!("strftime('%Y-%m-%d %H:%M:%f', {column} / 1000000.0, 'unixepoch')")
 }
 
-/// The SQL for when the event in a table was made: what the producer wrote, read as [`parse`] reads it, or else when the
-/// row was inserted. It never fails, because a view that one bad row can break is of no use to monitoring.
+/// The SQL for when the event in a table was made: what the producer wrote, read as [`parse`] reads it, or else when
+/// the row was inserted. It never fails, because a view that one bad row can break is of no use to monitoring.
 pub(crate) fn created(table: &str) -> String {
     let given = format!("{table}.created_at");
     let form = "'%Y-%m-%d %H:%M:%f'";
@@ -36,8 +36,8 @@ pub(crate) fn created(table: &str) -> String {
     );
     format!(
         "coalesce(CASE typeof({given}) WHEN 'text' THEN strftime({form}, {given}) WHEN 'integer' THEN {number} \
-         WHEN 'real' THEN CASE WHEN {given} BETWEEN 0 AND 5373484.5 THEN strftime({form}, {given}) ELSE {number} END END, \
-         {})",
+         WHEN 'real' THEN CASE WHEN {given} BETWEEN 0 AND 5373484.5 THEN strftime({form}, {given}) \
+         ELSE {number} END END, {})",
         iso(&format!("{table}.enqueued_at"))
     )
 }

@@ -1,9 +1,9 @@
 //! Which parked rows are due: the heads of their lines, found by stepping from line to line.
 //!
-//! A line is the parked rows of one destination, key and lane, in order. One index seek leads from a line to the next, so
-//! a line of 100,000 followers costs as much as a line of one; destinations that are closed are not looked at; and keys
-//! that hold nothing but dead rows are not in the index. What remains grows with the number of lines that are waiting
-//! for their time, so one read visits a bounded number of them and the next one goes on behind it.
+//! A line is the parked rows of one destination, key and lane, in order. One index seek leads from a line to the
+//! next, so a line of 100,000 followers costs as much as a line of one; destinations that are closed are not looked
+//! at; and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines
+//! that are waiting for their time, so one read visits a bounded number of them and the next one goes on behind it.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -84,11 +84,14 @@ pub(crate) const IS_HELD: &str = "SELECT
 /// The first row behind ?4 that nothing of the line may pass, by the same rule.
 pub(crate) const BARRIER: &str = "SELECT min(
      coalesce((SELECT min(seq) FROM {outbox_parked} INDEXED BY {outbox_parked_line}
-         WHERE ?5 = 0 AND order_key = ?1 AND lane = ?2 AND destination = ?3 AND dead = 1 AND seq > ?4), 9223372036854775807),
+         WHERE ?5 = 0 AND order_key = ?1 AND lane = ?2 AND destination = ?3 AND dead = 1
+         AND seq > ?4), 9223372036854775807),
      coalesce((SELECT min(seq) FROM {outbox_parked} INDEXED BY {outbox_parked_line}
-         WHERE ?3 <> '' AND order_key = ?1 AND lane = ?2 AND destination = '' AND dead = 0 AND seq > ?4), 9223372036854775807),
+         WHERE ?3 <> '' AND order_key = ?1 AND lane = ?2 AND destination = '' AND dead = 0
+         AND seq > ?4), 9223372036854775807),
      coalesce((SELECT min(seq) FROM {outbox_parked} INDEXED BY {outbox_parked_line}
-         WHERE ?3 <> '' AND order_key = ?1 AND lane = ?2 AND destination = '' AND dead = 1 AND seq > ?4), 9223372036854775807))";
+         WHERE ?3 <> '' AND order_key = ?1 AND lane = ?2 AND destination = '' AND dead = 1
+         AND seq > ?4), 9223372036854775807))";
 
 pub(crate) const BEHIND: &str =
     "SELECT seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}

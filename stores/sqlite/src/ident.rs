@@ -15,7 +15,8 @@ impl fmt::Display for IdentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} cannot be the prefix of the outbox tables: {}; use letters, digits and underscores, such as \"outbox\"",
+            "{:?} cannot be the prefix of the outbox tables: {}; use letters, digits and underscores, \
+             such as \"outbox\"",
             self.prefix, self.reason
         )
     }
@@ -65,9 +66,9 @@ impl Tables {
     /// The statement that a template stands for.
     ///
     /// `{outbox}` becomes the quoted prefix, `{outbox_parked}` the quoted name behind it, `{now}` the database's clock
-    /// in microseconds, `{iso x}` the column `x` of microseconds as text that people and SQLite's own date functions can
-    /// read, `{created x}` the same for when the event in table `x` was made, and `{columns}`, `{sent_columns}` and
-    /// `{carried}` the lists of columns of the module `row`. Anything else in braces stays.
+    /// in microseconds, `{iso x}` the column `x` of microseconds as text that people and SQLite's own date functions
+    /// can read, `{created x}` the same for when the event in table `x` was made, and `{columns}`, `{sent_columns}`
+    /// and `{carried}` the lists of columns of the module `row`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 64);
         let mut rest = template;

@@ -106,7 +106,8 @@ impl Book<'_> {
         for suspect in &beat.suspects {
             for (shard, token) in beat.held.iter().filter(|(shard, _)| *shard == suspect.shard) {
                 self.execute(
-                    // Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
+                    // Another suspect has a count of its own: it is found guilty by its own ends, not by those of
+                    // others.
                     "UPDATE {outbox_shard} SET suspect = ?4,
                         unclean = CASE WHEN suspect IS NOT ?4 THEN min(unclean, 3) ELSE unclean END
                      WHERE shard = ?1 AND owner = ?2 AND token = ?3",
@@ -131,8 +132,8 @@ impl Book<'_> {
         Ok(shards.div_ceil(live.max(1)))
     }
 
-    /// Claims shards that nobody owns or whose owner has expired, up to the share; not those given up in this very call,
-    /// which are meant for others.
+    /// Claims shards that nobody owns or whose owner has expired, up to the share; not those given up in this very
+    /// call, which are meant for others.
     fn claim(&self, beat: &Heartbeat, share: u16, released: &[Shard]) -> Result<()> {
         let states = self.states()?;
         let is_own = |state: &&State| state.owner.as_deref() == Some(&*beat.relay.0);

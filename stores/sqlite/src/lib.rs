@@ -18,7 +18,8 @@
 //! // The service: one transaction holds the business row and the event.
 //! let mut connection = rusqlite::Connection::open(&path)?;
 //! let tx = connection.transaction()?;
-//! tx.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, total INTEGER); INSERT INTO orders VALUES (42, 1250)")?;
+//! tx.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, total INTEGER)")?;
+//! tx.execute("INSERT INTO orders VALUES (42, 1250)", [])?;
 //! let placed = Event::builder("OrderPlaced").aggregate("ORDER", 42).json(r#"{"total": 1250}"#).build()?;
 //! Outbox::default().enqueue(&tx, &placed)?;
 //! tx.commit()?;
@@ -35,13 +36,14 @@
 //! of this one may be left out or be null:
 //!
 //! ```sql
-//! INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload) VALUES ('OrderPlaced', 'ORDER', '42', '{"total": 1250}');
+//! INSERT INTO outbox (event_type, aggregate_type, aggregate_id, payload)
+//! VALUES ('OrderPlaced', 'ORDER', '42', '{"total": 1250}');
 //! ```
 //!
-//! `event_id` null: the id is the random identity of this outbox and the place of the row, `<identity>-<seq>`, the same at
-//! every attempt. `available_at` and `created_at` take ISO 8601 text (UTC without an offset) and numbers of seconds,
-//! milliseconds or microseconds since 1970. A row that is not a valid event is accepted, and parked with its reason.
-//! People and monitoring read the view `outbox_events`: one row an event, in its worst state.
+//! `event_id` null: the id is the random identity of this outbox and the place of the row, `<identity>-<seq>`, the
+//! same at every attempt. `available_at` and `created_at` take ISO 8601 text (UTC without an offset) and numbers of
+//! seconds, milliseconds or microseconds since 1970. A row that is not a valid event is accepted, and parked with its
+//! reason. People and monitoring read the view `outbox_events`: one row an event, in its worst state.
 
 mod clock;
 mod config;

@@ -1,9 +1,9 @@
 //! Waiting for the write lock of another process.
 //!
-//! SQLite's own waiting sleeps for up to 100 ms between two looks. Beside a service that writes all the time the lock is
-//! free only for the moment between two of its transactions, and whoever looks ten times a second keeps missing it:
-//! with 1,000 transactions a second of one producer a relay could not renew its lease for half a minute. Looking every
-//! millisecond meets that moment within milliseconds.
+//! SQLite's own waiting sleeps for up to 100 ms between two looks. Beside a service that writes all the time the lock
+//! is free only for the moment between two of its transactions, and whoever looks ten times a second keeps missing
+//! it: with 1,000 transactions a second of one producer a relay could not renew its lease for half a minute. Looking
+//! every millisecond meets that moment within milliseconds.
 
 use std::cell::Cell;
 use std::thread;

@@ -40,7 +40,8 @@ const PINNED: &[(&str, &[&str])] = &[
     (
         decode::ANY_BLOCK,
         &[
-            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination=? AND dead<?)",
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_line (order_key=? AND lane=? AND destination=? \
+             AND dead<?)",
         ],
     ),
     (
@@ -57,7 +58,8 @@ const PINNED: &[(&str, &[&str])] = &[
     (
         heads::BEHIND,
         &[
-            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination=? AND order_key=? AND lane=? AND seq>?)",
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination=? AND order_key=? AND lane=? \
+             AND seq>?)",
         ],
     ),
     (
@@ -115,8 +117,8 @@ fn statements_find_their_rows_by_index() {
 
 const FEW_ROWS: &str = "
     INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1'), ('T', 'A', '2');
-    INSERT INTO outbox_parked (seq, destination, lane, order_key, event_type, aggregate_type, aggregate_id, version, dead,
-            next_attempt_at, attempts, failures, maybe_sent, updated_at)
+    INSERT INTO outbox_parked (seq, destination, lane, order_key, event_type, aggregate_type, aggregate_id, version,
+    dead, next_attempt_at, attempts, failures, maybe_sent, updated_at)
         VALUES (1, 'd', 0, 'k', 'T', 'A', '1', 1, 0, 0, 0, 0, 0, 0);
     INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
         VALUES (1, 'a', 'T', 'A', '1', 'published', 0);
@@ -145,7 +147,8 @@ fn check(connection: &Connection, tables: &Tables, when: &str) {
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
-    // Headings of subqueries, and the walk over the one row that a subquery gives, say nothing about how rows are found.
+    // Headings of subqueries, and the walk over the one row that a subquery gives, say nothing about how rows are
+    // found.
     let is_step = |step: &String| {
         let is_way = ["SEARCH", "SCAN", "USE"].iter().any(|way| step.starts_with(way));
         is_way && !step.starts_with("SCAN (subquery")

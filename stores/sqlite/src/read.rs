@@ -13,8 +13,8 @@ use crate::heads::{Round, Search};
 use crate::ident::Tables;
 use crate::{row, schema};
 
-/// Reads a page. The snapshot ends with the call: no cursor outlives it, so a slow broker never keeps the log from being
-/// truncated.
+/// Reads a page. The snapshot ends with the call: no cursor outlives it, so a slow broker never keeps the log from
+/// being truncated.
 pub(crate) fn read(
     connection: &mut Connection,
     tables: &Tables,

@@ -13,11 +13,13 @@ use crate::clock;
 /// The columns of the producer and of the place, in the order that [`Stored::read`] expects. What a caller selects
 /// behind them begins at [`BEHIND`].
 pub(crate) const COLUMNS: &str = "seq, lane, order_key, event_id, event_type, aggregate_type, aggregate_id, \
-     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, \
+     enqueued_at";
 
 /// The same for the history, which keeps neither lane nor key.
 pub(crate) const SENT_COLUMNS: &str = "seq, 0, '', event_id, event_type, aggregate_type, aggregate_id, \
-     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, enqueued_at";
+     event_key, payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id, \
+     enqueued_at";
 
 /// What a producer wrote, moved unchanged from table to table.
 pub(crate) const CARRIED: &str = "event_type, aggregate_type, aggregate_id, event_key, payload, payload_bytes, \

@@ -54,8 +54,8 @@ pub(crate) const OLDEST: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox
 
 pub(crate) const REMOVE_SENT: &str = "DELETE FROM {outbox_sent} WHERE id = ?1";
 
-/// Removes what left before `before`, the oldest first. Two statements, because one `DELETE … WHERE id IN (SELECT …)` may
-/// walk the whole history when the statistics are those of a time when it was small.
+/// Removes what left before `before`, the oldest first. Two statements, because one `DELETE … WHERE id IN (SELECT …)`
+/// may walk the whole history when the statistics are those of a time when it was small.
 pub(crate) fn purge(connection: &Connection, tables: &Tables, before: i64, limit: usize) -> Result<usize> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut oldest = connection.prepare_cached(&tables.sql(OLDEST))?;

@@ -41,8 +41,8 @@ pub(crate) const RECORD_PARKED: &str =
             error_kind, error_text, last_failed_at, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
-/// Whether another event stands at the place of the row at ?2, for the destination ?3: a sequence that was set back gives
-/// places out again. The same event may be there already, and then it is owed there once.
+/// Whether another event stands at the place of the row at ?2, for the destination ?3: a sequence that was set back
+/// gives places out again. The same event may be there already, and then it is owed there once.
 pub(crate) const FIND_OTHER: &str = "SELECT 1 FROM {outbox_parked} o JOIN {outbox_parked} b ON b.seq = o.seq
      WHERE o.seq = ?1 AND o.destination = ?2 AND b.destination = ?3
        AND (b.event_id IS NOT o.event_id OR b.enqueued_at IS NOT o.enqueued_at)";

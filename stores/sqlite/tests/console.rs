@@ -199,9 +199,12 @@ async fn a_filter_that_matches_little_does_not_hold_the_write_lock_for_long() {
 #[tokio::test]
 async fn listings_filter_by_everything_that_a_filter_has() {
     let db = with_dead(5).await;
-    db.sql("UPDATE outbox_parked SET destination = 'e', error_kind = 'too_large', event_type = 'Big' WHERE event_id = 'e001';
+    db.sql(
+        "UPDATE outbox_parked SET destination = 'e', error_kind = 'too_large', event_type = 'Big'
+        WHERE event_id = 'e001';
             UPDATE outbox_parked SET event_key = NULL, aggregate_id = '77' WHERE event_id = 'e002';
-            UPDATE outbox_parked SET created_at = '2020-01-01' WHERE event_id = 'e003'");
+            UPDATE outbox_parked SET created_at = '2020-01-01' WHERE event_id = 'e003'",
+    );
     let cases: [(Filter, &str); 6] = [
         (
             Filter {

@@ -50,8 +50,8 @@ async fn fastest(db: &Db, read: impl Fn() -> Read) -> (Duration, postrider_core:
     best.expect("at least one read")
 }
 
-/// Whether a read costs about as much as one of an outbox where next to nothing is parked. Only a ratio means anything on
-/// a busy machine; a walk over 100,000 rows is far outside of it.
+/// Whether a read costs about as much as one of an outbox where next to nothing is parked. Only a ratio means
+/// anything on a busy machine; a walk over 100,000 rows is far outside of it.
 fn about_as_fast(took: Duration, small: Duration) -> bool {
     took < small * 8 + Duration::from_millis(3)
 }

@@ -89,7 +89,8 @@ async fn a_row_that_is_routed_to_a_place_that_is_taken_stays() {
     let split = Then::Split(vec![waits(), Park::waiting("e".into(), false)]);
     let entry = again(due.expect("it is due"), split);
     assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
-    let rows = "SELECT group_concat(event_id || ' ' || destination || ' ' || dead || ' ' || coalesce(error_kind, '-'), ', ')
+    let rows = "SELECT group_concat(event_id || ' ' || destination || ' ' || dead || ' ' ||
+         coalesce(error_kind, '-'), ', ')
          FROM (SELECT * FROM outbox_parked ORDER BY event_id)";
     assert_eq!(
         db.text(rows).as_deref(),

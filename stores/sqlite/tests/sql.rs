@@ -275,7 +275,10 @@ fn monitoring(db: &Db) {
         "times compare with SQLite's own"
     );
     assert_eq!(
-        db.number("SELECT count(*) FROM outbox_events WHERE next_attempt_at > datetime('now') AND status = 'SCHEDULED'"),
+        db.number(
+            "SELECT count(*) FROM outbox_events WHERE next_attempt_at > datetime('now') \
+            AND status = 'SCHEDULED'"
+        ),
         1
     );
     let latency = db.text(

@@ -12,7 +12,8 @@ use super::Script;
 /// A settle with what the store behind said to it.
 pub type AnsweredSettle = (Arc<Settle>, Vec<Settled>);
 
-/// A store with scripted faults, one script for each call of the trait. Clones are handles to the same store and scripts.
+/// A store with scripted faults, one script for each call of the trait. Clones are handles to the same store and
+/// scripts.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,

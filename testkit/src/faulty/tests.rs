@@ -1,3 +1,5 @@
+//! A scripted fault happens at its call, and at no other.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The ledger checker: what was committed against what arrived.
 //!
-//! Both sides are written by others than the relay: what was committed comes from the business tables, what arrived from
-//! a consumer. The relay's own counters prove nothing about the relay.
+//! Both sides are written by others than the relay: what was committed comes from the business tables, what arrived
+//! from a consumer. The relay's own counters prove nothing about the relay.
 //!
 //! ```
 //! use postrider_testkit::ledger::{Arrived, Committed, Ledger};

@@ -60,8 +60,8 @@ impl Model {
         }
     }
 
-    /// Shards divided by live relays, rounded up. A relay that is stopping does not count: what it gave up would find no
-    /// taker until its row expires.
+    /// Shards divided by live relays, rounded up. A relay that is stopping does not count: what it gave up would find
+    /// no taker until its row expires.
     fn fair_share(&self, now: Duration) -> u16 {
         let live = self
             .relays
@@ -121,7 +121,8 @@ impl Model {
         }
     }
 
-    /// Claims free shards up to the share, lowest first; not those given up in this very call, which are meant for others.
+    /// Claims free shards up to the share, lowest first; not those given up in this very call, which are meant for
+    /// others.
     fn claim(&mut self, now: Duration, beat: &Heartbeat, share: u16, released: &BTreeSet<Shard>) {
         let mut owned = self
             .shards
@@ -152,8 +153,8 @@ impl Model {
         }
     }
 
-    /// Drops the rows of relays that are expired or stopping and own nothing. An owner's row stays: its window is needed
-    /// at the takeover.
+    /// Drops the rows of relays that are expired or stopping and own nothing. An owner's row stays: its window is
+    /// needed at the takeover.
     fn forget_relays(&mut self, now: Duration) {
         let owners: BTreeSet<&RelayId> = self
             .shards

@@ -7,8 +7,8 @@ use postrider_core::{DestinationName, Limits, Seq, Status};
 use super::{Fate, Model, Parked, Record};
 
 impl Model {
-    /// Sends parked rows again: of those that match, the dead and the refused. One that stands behind another of its key
-    /// waits for it, because reads decide that. Answers the rows touched.
+    /// Sends parked rows again: of those that match, the dead and the refused. One that stands behind another of its
+    /// key waits for it, because reads decide that. Answers the rows touched.
     pub fn redrive(&mut self, now: Duration, mut matches: impl FnMut(&Parked) -> bool) -> Vec<Seq> {
         let mut touched = Vec::new();
         for parked in self.parked.values_mut() {
@@ -104,8 +104,8 @@ impl Model {
         old.len() as u64
     }
 
-    /// What people see of a parked row. A row that failed is shown as such wherever it stands; of the others, those behind
-    /// another wait, those with a time ahead are scheduled, and the rest is held by its destination.
+    /// What people see of a parked row. A row that failed is shown as such wherever it stands; of the others, those
+    /// behind another wait, those with a time ahead are scheduled, and the rest is held by its destination.
     pub fn status_of(&self, now: Duration, parked: &Parked) -> Status {
         if parked.dead {
             return Status::DeadLetter;

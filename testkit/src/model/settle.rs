@@ -24,8 +24,8 @@ impl Model {
         answers
     }
 
-    /// Runs a write if the fence holds, and notes that the shard's owner got something done. A shard that the fence does
-    /// not name has no right to be written.
+    /// Runs a write if the fence holds, and notes that the shard's owner got something done. A shard that the fence
+    /// does not name has no right to be written.
     fn fenced(&mut self, settle: &Settle, shard: Shard, write: impl FnOnce(&mut Self) -> Settled) -> Settled {
         let index = usize::from(shard.0);
         let holds = self
@@ -108,8 +108,8 @@ impl Model {
         Settled::Done
     }
 
-    /// Replaces a row. Where the event is parked for a destination already, that row stays as it is: it has a history of
-    /// attempts, and the event is owed there once. Replaced by nothing, the event was dropped by its new route.
+    /// Replaces a row. Where the event is parked for a destination already, that row stays as it is: it has a history
+    /// of attempts, and the event is owed there once. Replaced by nothing, the event was dropped by its new route.
     fn split(&mut self, now: Duration, place: &(Seq, Option<DestinationName>), parks: &[Park]) {
         let old = self.unpark(place);
         for park in parks {

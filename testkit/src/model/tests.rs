@@ -1,5 +1,5 @@
-//! What only a model can show: places given out before commits, and the same answers at every run. Everything else of the
-//! contract is in the conformance suite, which the model passes like any other store.
+//! What only a model can show: places given out before commits, and the same answers at every run. Everything else of
+//! the contract is in the conformance suite, which the model passes like any other store.
 
 use std::time::Duration;
 

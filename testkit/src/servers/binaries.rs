@@ -28,8 +28,8 @@ pub(super) fn binaries() -> io::Result<PathBuf> {
     found.or_else(on_path).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
-            "PostgreSQL is not installed; on Debian: apt-get install postgresql-15 (with create_main_cluster = false in \
-             /etc/postgresql-common/createcluster.conf), or name a server in POSTRIDER_TEST_POSTGRES_URL",
+            "PostgreSQL is not installed; on Debian: apt-get install postgresql-15 (with create_main_cluster = false \
+             in /etc/postgresql-common/createcluster.conf), or name a server in POSTRIDER_TEST_POSTGRES_URL",
         )
     })
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Mounts, and becomes the program as a user without rights: with a user of the machine where we are root, and else with
-/// our own, seen through two namespaces, because only the root of a namespace may mount in it.
+/// Mounts, and becomes the program as a user without rights: with a user of the machine where we are root, and else
+/// with our own, seen through two namespaces, because only the root of a namespace may mount in it.
 const AS_ROOT: &str = "mount -t tmpfs -o size=$0m,uid=$1,gid=$2,mode=0700 tmpfs \"$3\" && user=$1 group=$2 && shift 3 \
      && exec setpriv --reuid=$user --regid=$group --clear-groups \"$@\"";
 const AS_USER: &str = "mount -t tmpfs -o size=$0m,mode=0700 tmpfs \"$3\" && user=$1 group=$2 && shift 3 \

@@ -1,8 +1,8 @@
 //! The conformance suite of the `Source` contract.
 //!
 //! A backend implements [`SourceHarness`] over a private broker and names it in
-//! [`source_suite!`](crate::source_suite), which makes one `#[test]` of every case. Messages are put into the queue from
-//! outside, and what is left of them is seen by a second source: never by asking the source itself.
+//! [`source_suite!`](crate::source_suite), which makes one `#[test]` of every case. Messages are put into the queue
+//! from outside, and what is left of them is seen by a second source: never by asking the source itself.
 
 mod bench;
 mod bounds;

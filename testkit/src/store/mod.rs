@@ -149,8 +149,9 @@ pub trait Writer: Send {
     /// Inserts an event by the store's own producing side. The error is for people.
     fn insert<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Inserts a row with the id, key and priority of the event that cannot be read as an event, as a producer in another
-    /// language might (headers that are not JSON, for one); needed unless the store lacks [`Feature::BadRows`].
+    /// Inserts a row with the id, key and priority of the event that cannot be read as an event, as a producer in
+    /// another language might (headers that are not JSON, for one); needed unless the store lacks
+    /// [`Feature::BadRows`].
     fn insert_bad<'a>(&'a mut self, event: &'a Event) -> BoxFuture<'a, Result<(), String>> {
         let id = event.id.clone();
         Box::pin(async move { Err(format!("this harness cannot insert {id} as a bad row")) })

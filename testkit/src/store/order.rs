@@ -89,8 +89,8 @@ pub(super) async fn the_horizon_stays_below_open_transactions(bench: Bench) {
 
 /// Fault A4.
 ///
-/// Sixteen keys, two writers a key that take turns, many transactions open at a time and committed out of order, read by
-/// a relay that moves its floors by the engine's rule. Nothing is stranded and no key is turned round.
+/// Sixteen keys, two writers a key that take turns, many transactions open at a time and committed out of order, read
+/// by a relay that moves its floors by the engine's rule. Nothing is stranded and no key is turned round.
 pub(super) async fn a_floor_by_the_rule_finds_late_commits(bench: Bench) {
     const KEYS: usize = 16;
     const TURNS: usize = 6;

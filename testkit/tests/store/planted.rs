@@ -1,5 +1,5 @@
-//! A suite that cannot fail proves nothing: each of these stores breaks one sentence of the contract, and the case that is
-//! named beside it must notice.
+//! A suite that cannot fail proves nothing: each of these stores breaks one sentence of the contract, and the case
+//! that is named beside it must notice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

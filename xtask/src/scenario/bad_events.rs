@@ -1,5 +1,6 @@
-//! [bad-events] Among a thousand events one has no queue, one is too large and one has headers that are none: exactly those
-//! are parked, with a reason; the rest of their keys waits in order, and everything else arrives. Then they are mended.
+//! [bad-events] Among a thousand events one has no queue, one is too large and one has headers that are none: exactly
+//! those are parked, with a reason; the rest of their keys waits in order, and everything else arrives. Then they are
+//! mended.
 
 use std::time::Duration;
 

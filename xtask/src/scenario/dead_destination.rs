@@ -1,8 +1,9 @@
 //! [dead-destination] Two RabbitMQ brokers, one of them down while events for both arrive.
 //!
 //! The same load is put in twice, as fast as the database takes it: once with both brokers up, once with one of them
-//! stopped. What is compared is the time from the first insert to the last arrival at the healthy broker. At the reduced
-//! size the second broker is a virtual host behind a proxy that refuses: a RabbitMQ takes too long to start twice.
+//! stopped. What is compared is the time from the first insert to the last arrival at the healthy broker. At the
+//! reduced size the second broker is a virtual host behind a proxy that refuses: a RabbitMQ takes too long to start
+//! twice.
 
 use std::time::Duration;
 

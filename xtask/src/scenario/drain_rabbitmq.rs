@@ -1,5 +1,5 @@
-//! [drain-rabbitmq] A queue of events is drained into RabbitMQ, beside a program without an engine that publishes the same
-//! messages by the same client.
+//! [drain-rabbitmq] A queue of events is drained into RabbitMQ, beside a program without an engine that publishes the
+//! same messages by the same client.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! [fan-out] Every event of one outbox goes to two destinations, one of which is cut off for a while; a second outbox, with
-//! a route of its own, is served by the same relay.
+//! [fan-out] Every event of one outbox goes to two destinations, one of which is cut off for a while; a second
+//! outbox, with a route of its own, is served by the same relay.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! [four-queues] Events of four audiences reach exactly their queues through `notifications.exchange`, as the fields that
-//! document 000 names; an audience that nobody knows is parked.
+//! [four-queues] Events of four audiences reach exactly their queues through `notifications.exchange`, as the fields
+//! that document 000 names; an audience that nobody knows is parked.
 //!
 //! There is nothing else in a message: no list of recipients, no preferences, no data of notifications.
 
@@ -103,7 +103,8 @@ fn configuration(pair: &Pair<'_>) -> String {
 fn insert(pair: &Pair<'_>, audience: &str, count: u64) -> Result<()> {
     pair.database().execute(&format!(
         "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
-         SELECT '{audience}-' || lpad(i::text, 4, '0'), 'OrderPlaced', '{audience}', 'r' || i % 10, '{{\"n\":' || i || '}}'
+         SELECT '{audience}-' || lpad(i::text, 4, '0'), 'OrderPlaced', '{audience}', 'r' || i % 10,
+         '{{\"n\":' || i || '}}'
          FROM generate_series(1, {count}) i"
     ))
 }

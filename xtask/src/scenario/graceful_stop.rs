@@ -1,7 +1,7 @@
 //! [graceful-stop] SIGTERM under load: exit code 0, nothing is repeated, and a new relay publishes within a second.
 //!
-//! Two successors are measured: one that is started when the old relay has ended, from the end of the old process on, and
-//! one that runs beside it already, by the first event of a shard that it had to take over.
+//! Two successors are measured: one that is started when the old relay has ended, from the end of the old process on,
+//! and one that runs beside it already, by the first event of a shard that it had to take over.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -91,7 +91,8 @@ fn customers(pair: &Pair<'_>, owner: Option<&str>) -> Result<HashSet<String>> {
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// The id that every order committed before now is below: those under way at this moment may be a little above the last.
+/// The id that every order committed before now is below: those under way at this moment may be a little above the
+/// last.
 fn last_order(pair: &Pair<'_>) -> Result<String> {
     let rows = pair.database().rows("SELECT max(id) FROM orders", &[])?;
     let last: String = rows.first().map_or(Ok(String::new()), |row| row.try_get(0))?;

@@ -1,5 +1,5 @@
-//! [level-one] Ids that were sent come again: with the same content they are duplicates, with other content they wait for a
-//! person, and an error of some other constraint is neither.
+//! [level-one] Ids that were sent come again: with the same content they are duplicates, with other content they wait
+//! for a person, and an error of some other constraint is neither.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ const TRAP: &str = "
         PERFORM nextval('public.traps');
         RAISE EXCEPTION 'duplicate key value violates unique constraint \"trap\"' USING ERRCODE = 'unique_violation';
     END $$;
-    CREATE TRIGGER trap BEFORE INSERT ON outbox_sent FOR EACH ROW WHEN (starts_with(NEW.event_id, 'trap')) EXECUTE FUNCTION trap()";
+    CREATE TRIGGER trap BEFORE INSERT ON outbox_sent FOR EACH ROW WHEN (starts_with(NEW.event_id, 'trap'))
+    EXECUTE FUNCTION trap()";
 
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let pair = Pair::open(stage, &Setup::default())?;

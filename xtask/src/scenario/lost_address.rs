@@ -1,4 +1,5 @@
-//! [lost-binding] [lost-exchange] Somebody removes the way to one of four queues under load, and mends it a minute later.
+//! [lost-binding] [lost-exchange] Somebody removes the way to one of four queues under load, and mends it a minute
+//! later.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -261,8 +261,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(outcome.is_ok())
 }
 
-/// Their verdict is a rate or a time, which means something at full size and on a machine that does nothing else: they are
-/// not played by `cargo xtask test`.
+/// Their verdict is a rate or a time, which means something at full size and on a machine that does nothing else:
+/// they are not played by `cargo xtask test`.
 const MEASURED: &[&str] = &[
     "drain-null",
     "held-transaction",

@@ -1,7 +1,8 @@
-//! [drain-null] PostgreSQL into a sink that discards, history off: the relay against a program without an engine that runs
-//! the same read and settle statements in one loop.
+//! [drain-null] PostgreSQL into a sink that discards, history off: the relay against a program without an engine that
+//! runs the same read and settle statements in one loop.
 //!
-//! The arms take turns on a server that syncs every commit, each in a database of its own, and the medians are compared.
+//! The arms take turns on a server that syncs every commit, each in a database of its own, and the medians are
+//! compared.
 
 use super::account::Report;
 use super::outcome::Outcome;

@@ -1,4 +1,5 @@
-//! [backlog-growth] [history-growth] What an event costs must not grow with what is queued, nor with what was published.
+//! [backlog-growth] [history-growth] What an event costs must not grow with what is queued, nor with what was
+//! published.
 //!
 //! Small runs are made several times, before and after the large ones, and medians are compared: a machine that gets
 //! slower meanwhile must not look like growth.
@@ -47,8 +48,8 @@ pub(super) fn history(stage: &Stage) -> Result<Outcome> {
     // Of the last hour, so that the duplicate check has to look among them.
     let sql = format!(
         "SELECT outbox_maintain();
-         INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload, outcome,
-             published_at)
+         INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
+         outcome, published_at)
          SELECT -n, 'only', outbox_make_id(), 'OrderCreated', 'ORDER', (n % 5000)::text, '{{}}', 'published',
              now() - (n % 3600) * interval '1 second' FROM generate_series(1, {sent}) n"
     );

@@ -1,5 +1,5 @@
-//! [held-transaction] An unrelated transaction keeps its snapshot while events pass: the dead rows that nobody may remove
-//! must not slow the reads down.
+//! [held-transaction] An unrelated transaction keeps its snapshot while events pass: the dead rows that nobody may
+//! remove must not slow the reads down.
 
 use std::process::Stdio;
 

@@ -51,7 +51,8 @@ impl<'a> Measure<'a> {
         let sql = format!(
             "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
              SELECT outbox_make_id(), 'OrderCreated', 'ORDER', (n % 5000)::text,
-                    '{{\"order\":' || n || ',\"pad\":\"' || repeat('x', 220) || '\"}}' FROM generate_series(1, {events}) n"
+                    '{{\"order\":' || n || ',\"pad\":\"' || repeat('x', 220) || '\"}}'
+                    FROM generate_series(1, {events}) n"
         );
         self.server.sql(&database.name, &sql);
         self.server.sql(&database.name, "VACUUM ANALYZE outbox");

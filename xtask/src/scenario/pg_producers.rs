@@ -1,8 +1,8 @@
-//! [producers-beside-relay] 64 connections that insert one event a transaction, beside a relay that is rung, against the
-//! same table with neither relay nor trigger.
+//! [producers-beside-relay] 64 connections that insert one event a transaction, beside a relay that is rung, against
+//! the same table with neither relay nor trigger.
 //!
-//! Producers, relay and server share the cores of one machine, as they do nowhere in production: the relay's own work is
-//! part of what is measured. The arms take turns, each in a database of its own.
+//! Producers, relay and server share the cores of one machine, as they do nowhere in production: the relay's own work
+//! is part of what is measured. The arms take turns, each in a database of its own.
 
 use std::time::Duration;
 

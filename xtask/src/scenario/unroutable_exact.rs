@@ -1,5 +1,5 @@
-//! [unroutable-exact] One event of twenty goes to a routing key that no queue is bound to: RabbitMQ confirms those too, and
-//! not one of them may count as sent.
+//! [unroutable-exact] One event of twenty goes to a routing key that no queue is bound to: RabbitMQ confirms those
+//! too, and not one of them may count as sent.
 
 use std::time::Duration;
 

@@ -16,8 +16,8 @@ const IN_HAND: u64 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who settled rows of whose shards. A settle locks the shards it writes for, so that the owner seen here is the owner at
-/// that moment. Relays have a search path of their own, so that names are written in full.
+/// Who settled rows of whose shards. A settle locks the shards it writes for, so that the owner seen here is the
+/// owner at that moment. Relays have a search path of their own, so that names are written in full.
 const WITNESS: &str = "
     CREATE TABLE witness (who text NOT NULL, owner text, count bigint NOT NULL, at timestamptz NOT NULL);
     CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$

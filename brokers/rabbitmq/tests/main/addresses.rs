@@ -27,8 +27,8 @@ pub(crate) fn bound(exchange: &str, queue: &str) -> Topology {
     }
 }
 
-/// Fault B4. 10,000 publishes, several batches at a time, one in twenty to nobody: not one of those is counted as sent, and not
-/// one of the others is not.
+/// Fault B4. 10,000 publishes, several batches at a time, one in twenty to nobody: not one of those is counted as
+/// sent, and not one of the others is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn not_one_unroutable_message_is_counted_as_sent() {
     const BATCHES: usize = 100;

@@ -170,8 +170,8 @@ async fn a_deleted_queue_is_an_error_and_the_source_recovers() {
     assert_eq!(ids(&receive(&source, 1).await), ["m"]);
 }
 
-/// Fault B8. Publishers and consumers have connections of their own: a broker that takes nothing stops to read what a publisher's
-/// connection says, and verdicts on it would wait for the end of the alarm.
+/// Fault B8. Publishers and consumers have connections of their own: a broker that takes nothing stops to read what a
+/// publisher's connection says, and verdicts on it would wait for the end of the alarm.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_publisher_that_is_blocked_holds_no_consumer_up() {
     let vhost = rabbitmq::alone().await;
@@ -204,7 +204,8 @@ async fn a_publisher_that_is_blocked_holds_no_consumer_up() {
     sink.close().await;
 }
 
-/// Fault D14. Where order is asked for, the second of two listeners gets nothing while the first is there, and goes on where it ended.
+/// Fault D14. Where order is asked for, the second of two listeners gets nothing while the first is there, and goes
+/// on where it ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_order_one_consumer_at_a_time_is_served() {
     let vhost = rabbitmq::shared().await;

@@ -8,8 +8,8 @@ use postrider_testkit::servers::rabbitmq;
 
 use crate::support::{confirm_all, message, open, publish, queues, to, until};
 
-/// RabbitMQ ends the whole connection over a kind of exchange that it does not know. The reason is told in its own words,
-/// and what can be used is used.
+/// RabbitMQ ends the whole connection over a kind of exchange that it does not know. The reason is told in its own
+/// words, and what can be used is used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_declaration_that_ends_the_connection_is_told_and_left_out() {
     let vhost = rabbitmq::shared().await;

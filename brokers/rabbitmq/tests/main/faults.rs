@@ -58,8 +58,8 @@ async fn a_wrong_password_is_about_credentials() {
     sink.close().await;
 }
 
-/// Fault B27. A login that is changed or revoked while it is used: said to be about credentials, nothing is sent, and it
-/// flows by itself when the login is right again, on either side, without a restart.
+/// Fault B27. A login that is changed or revoked while it is used: said to be about credentials, nothing is sent, and
+/// it flows by itself when the login is right again, on either side, without a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_that_is_changed_or_revoked_may_be_set_right() {
     const USER: &str = "rotated";

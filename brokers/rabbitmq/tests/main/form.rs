@@ -69,8 +69,8 @@ async fn what_has_no_form_fails_alone() {
     confirm_all(&sink, &[longest]).await;
 }
 
-/// Fault B9. The relay was told a larger limit than the broker has: the culprit is found, its neighbours are not blamed, and the
-/// broker's own limit is remembered.
+/// Fault B9. The relay was told a larger limit than the broker has: the culprit is found, its neighbours are not
+/// blamed, and the broker's own limit is remembered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_above_the_brokers_limit_is_found_among_a_hundred() {
     let vhost = rabbitmq::shared().await;

@@ -144,8 +144,8 @@ async fn a_full_queue_rejects_what_it_has_no_room_for() {
     sink.close().await;
 }
 
-/// Fault B5. Through the relay: rejected, tried again with pauses, nothing charged and nothing dead; with room, everything
-/// arrives in the order of its key.
+/// Fault B5. Through the relay: rejected, tried again with pauses, nothing charged and nothing dead; with room,
+/// everything arrives in the order of its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_holds_events_back_until_there_is_room() {
     let vhost = rabbitmq::shared().await;

@@ -94,8 +94,8 @@ pub(crate) async fn until(sink: &RabbitSink, message: &Message, wanted: Option<E
     }
 }
 
-/// RabbitMQ 3.10 keeps its list of quorum queues in a file that it writes now and then, and nothing tells when: killed right
-/// after a declaration, it never finds the queue again.
+/// RabbitMQ 3.10 keeps its list of quorum queues in a file that it writes now and then, and nothing tells when:
+/// killed right after a declaration, it never finds the queue again.
 pub(crate) async fn queues_are_on_disk() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -170,7 +170,8 @@ async fn however_many_clients_give_up_there_is_one_look_and_it_ends() {
         timeout(SHORT, stats(&admin)).await.expect_err("no answer yet");
         assert_eq!(console.counts(), (1, 1));
     }
-    // The look gives up on its own, without anybody who asks. Only the (halted) clock goes on: its time is what is tested.
+    // The look gives up on its own, without anybody who asks. Only the (halted) clock goes on: its time is what is
+    // tested.
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(console.counts(), (1, 0));
 }
@@ -213,7 +214,8 @@ async fn a_slow_look_gives_the_numbers_before_it_and_a_dead_database_is_told_in_
     // So is how old they may become before they are withheld.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(stats(&admin).await["orders"]["error"]["kind"], "unreachable");
-    // An outage is not remembered: the next look sees that it is over. What the last one saw is told until it is too old.
+    // An outage is not remembered: the next look sees that it is over. What the last one saw is told until it is too
+    // old.
     console.allowed.add_permits(10);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(stats(&admin).await["orders"]["queued"], 0);

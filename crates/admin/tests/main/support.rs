@@ -27,7 +27,8 @@ impl Answer {
     }
 }
 
-/// Asks once. A blocking client on a thread of its own: what is tested must answer even when the relays' runtime is stuck.
+/// Asks once. A blocking client on a thread of its own: what is tested must answer even when the relays' runtime is
+/// stuck.
 pub(crate) fn ask(address: SocketAddr, path: &str, headers: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

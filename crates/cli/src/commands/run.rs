@@ -131,7 +131,8 @@ fn relay(
         .map_err(|error| Failure::input("the relay cannot be put together").because(&error))
 }
 
-/// PostgreSQL drops whole days of its history by itself; to look for rows there would be to read all of it, every minute.
+/// PostgreSQL drops whole days of its history by itself; to look for rows there would be to read all of it, every
+/// minute.
 fn is_cleaned_by_rows(outbox: &Outbox) -> bool {
     !matches!(outbox.place, Place::Postgres(_))
 }

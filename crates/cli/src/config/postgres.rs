@@ -53,8 +53,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Three statements must fit into a lease, or a relay that waits for one loses its shards meanwhile. With a short lease
-    /// the default is shorter too.
+    /// Three statements must fit into a lease, or a relay that waits for one loses its shards meanwhile. With a short
+    /// lease the default is shorter too.
     pub fn fit(&mut self, lease: Duration) -> Result<(), Problem> {
         let default = DEFAULT_STATEMENT_TIMEOUT.min(lease / 4);
         let timeout = *self.statement_timeout.get_or_insert(default);

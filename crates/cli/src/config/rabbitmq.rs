@@ -84,7 +84,8 @@ impl<'de> Deserialize<'de> for ExchangeKind {
         let meant =
             nearest(&text, known).map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
         Err(D::Error::custom(format!(
-            "must be \"topic\", \"direct\", \"fanout\", \"headers\" or the kind of a plugin, such as \"x-random\"{meant}"
+            "must be \"topic\", \"direct\", \"fanout\", \"headers\" or the kind of a plugin, \
+             such as \"x-random\"{meant}"
         )))
     }
 }

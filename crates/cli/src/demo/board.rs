@@ -83,7 +83,8 @@ struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// The effect may be noted first: the service notes its commit after it returned, and may be put to sleep in between.
+    /// The effect may be noted first: the service notes its commit after it returned, and may be put to sleep in
+    /// between.
     fn committed(&mut self, event_id: &str, at: Instant) {
         match self.open.entry(event_id.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(at)),

@@ -90,7 +90,8 @@ fn line(seconds: f64, state: &str, counts: &Counts, p50: Duration) -> String {
         effects,
     } = counts;
     let line = format!(
-        "{seconds:5.1}s  committed {committed}  rolled back {rolled_back}  arrived {arrived}  effects {effects}  p50 {:.1} ms  {state}",
+        "{seconds:5.1}s  committed {committed}  rolled back {rolled_back}  arrived {arrived}  effects {effects}  \
+         p50 {:.1} ms  {state}",
         ms(p50)
     );
     line.trim_end().to_owned()

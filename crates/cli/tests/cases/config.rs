@@ -230,7 +230,8 @@ fn a_backend_that_is_not_there_is_named_with_its_line() {
 fn no_secret_is_ever_printed() {
     let place = Place::empty();
     place.write("db.password", CANARY);
-    let logins = "[outbox.db]\nurl = \"postgres://relay:c4n4ry@db/orders?sslpassword=c4n4ry\"\npassword_file = \"db.password\"\n\
+    let logins = "[outbox.db]\nurl = \"postgres://relay:c4n4ry@db/orders?sslpassword=c4n4ry\"\n\
+                  password_file = \"db.password\"\n\
                   [broker.mq]\nurl = \"amqps://u:c4n4ry@mq/\"\npassword = \"c4n4ry\"";
     place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{logins}\n"));
     let variables = [("POSTRIDER__OUTBOX__DB__USER", "someone")];

@@ -105,7 +105,9 @@ fn too_few_descriptors_are_an_outage() {
     ));
     std::fs::create_dir(place.path("out")).unwrap();
     let lines: String = (0..40)
-        .map(|n| format!("{{\"event_type\":\"A\",\"aggregate_type\":\"ORDER\",\"aggregate_id\":\"{n}\",\"payload\":{{}}}}\n"))
+        .map(|n| {
+            format!("{{\"event_type\":\"A\",\"aggregate_type\":\"ORDER\",\"aggregate_id\":\"{n}\",\"payload\":{{}}}}\n")
+        })
         .collect();
     place.pipe(&["send", "--lines"], &lines).expect(0);
     let line = "(ulimit -Sn 32; exec postrider run 2> said) & relay=$!

@@ -100,7 +100,8 @@ fn many_events_come_from_standard_input_in_order() {
     let lines: Vec<String> = (0..500)
         .map(|n| {
             let order = n % 7;
-            format!(r#"{{"event_id":"e{n}","event_type":"A","aggregate_type":"ORDER","aggregate_id":"{order}","payload":{{"n":{n}}}}}"#)
+            let aggregate = format!(r#""aggregate_type":"ORDER","aggregate_id":"{order}""#);
+            format!(r#"{{"event_id":"e{n}","event_type":"A",{aggregate},"payload":{{"n":{n}}}}}"#)
         })
         .collect();
     let sent = place
@@ -216,7 +217,8 @@ fn until_empty_tells_what_is_left_when_it_is_interrupted() {
         })
         .collect();
     place.pipe(&["send", "--lines"], &many.join("\n")).expect(0);
-    let line = "(timeout --preserve-status --signal=INT 1 postrider run --until-empty --json 2> said; echo $? > code) | sleep 5";
+    let relay = "timeout --preserve-status --signal=INT 1 postrider run --until-empty --json 2> said";
+    let line = &format!("({relay}; echo $? > code) | sleep 5");
     place.shell(line).expect(0);
     assert_eq!(place.read("code").trim(), "1", "{}", place.read("said"));
     let said = place.read("said");

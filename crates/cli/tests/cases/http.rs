@@ -175,7 +175,10 @@ fn another_address_needs_a_token_and_a_token_is_asked_for() {
     place.write("token", &format!("{CANARY}\n"));
     place.write(
         "closed.toml",
-        &format!("{ORDERS_ONLY}\n[admin]\nlisten = \"0.0.0.0:{port}\"\ntoken_file = \"token\"\n[log]\nlevel = \"trace\""),
+        &format!(
+            "{ORDERS_ONLY}\n[admin]\nlisten = \"0.0.0.0:{port}\"\ntoken_file = \"token\"\n\
+             [log]\nlevel = \"trace\""
+        ),
     );
     let relay = Running::start(&place, &["run", "--config", "closed.toml"]);
     until(port, "/health/live", |code, _| code == 200);
@@ -224,7 +227,9 @@ fn a_log_that_nobody_reads_does_not_stop_the_relay() {
     ));
     let relay = Running::start_unread(&place, &["run"]);
     let lines: String = (0..6_000)
-        .map(|n| format!("{{\"event_type\":\"T\",\"aggregate_type\":\"ORDER\",\"aggregate_id\":\"{n}\",\"payload\":{{}}}}\n"))
+        .map(|n| {
+            format!("{{\"event_type\":\"T\",\"aggregate_type\":\"ORDER\",\"aggregate_id\":\"{n}\",\"payload\":{{}}}}\n")
+        })
         .collect();
     place.pipe(&["send", "--lines"], &lines).expect(0);
     until(port, "/health/outbox", |_, body| json(body)["published"] == 6_000);

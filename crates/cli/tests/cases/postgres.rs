@@ -56,8 +56,8 @@ fn the_printed_role_is_enough_for_run_and_tail() {
     assert_eq!(owner.run(&["status", "--json"]).expect(0).json()["published"], 3);
 }
 
-/// What is fixed when the tables are made cannot be changed by a setting; the relay and `migrate status` name both values.
-/// A database that does not exist is told as that.
+/// What is fixed when the tables are made cannot be changed by a setting; the relay and `migrate status` name both
+/// values. A database that does not exist is told as that.
 #[test]
 fn a_setting_that_the_tables_do_not_have_is_told() {
     let database = Postgres::shared().database();

@@ -1,3 +1,5 @@
+//! What a consumer reads, byte for byte.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -53,7 +55,10 @@ fn flat_is_exactly_this() {
     let mut event = event();
     assert_eq!(
         flat_text(&event),
-        r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","payload":{"b":1, "a":1e400,"a":2}}"#
+        concat!(
+            r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","#,
+            r#""payload":{"b":1, "a":1e400,"a":2}}"#
+        )
     );
     event.key = Some("k\"".to_owned());
     event.created_at = Some(Timestamp(0));
@@ -61,7 +66,10 @@ fn flat_is_exactly_this() {
     event.payload = Payload::Tombstone;
     assert_eq!(
         flat_text(&event),
-        r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","event_key":"k\"","headers":{"traceparent":"00-ab"},"payload":null}"#
+        concat!(
+            r#"{"event_id":"e-1","event_type":"OrderPlaced","aggregate_type":"ORDER","aggregate_id":"42","#,
+            r#""event_key":"k\"","headers":{"traceparent":"00-ab"},"payload":null}"#
+        )
     );
     event.key = None;
     event.created_at = None;

@@ -1,3 +1,5 @@
+//! The limits, from both sides.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Answer, Condition, DeadLetter, ErrorKind, Router, Sink, StoreErrorKind, Template};
+use postrider_core::{Condition, DeadLetter, ErrorKind, Router, Sink, StoreErrorKind, Template};
 use postrider_memory::MemorySink;
 use postrider_relay::Settings;
 use postrider_relay::engine::Note;
@@ -20,7 +20,7 @@ fn refuse(sink: &MemorySink, id: &'static str, kind: ErrorKind) {
 }
 
 /// Commits events of other keys until a condition holds: they flow meanwhile. Gives how many there were.
-async fn flowing(store: &MemoryStore, mut holds: impl FnMut() -> bool) -> u64 {
+pub(crate) async fn flowing(store: &MemoryStore, mut holds: impl FnMut() -> bool) -> u64 {
     let mut n = 0;
     until("while others flow", || {
         for _ in 0..3 {
@@ -280,106 +280,6 @@ async fn twenty_refusals_open_the_circuit_instead_of_parking_more() {
     until("an empty outbox", || is_empty(&store)).await;
     running.stop().await;
     assert_exact(&sink, &keys, 2);
-}
-
-/// A sink in which one event does something terrible to the call that carries it.
-fn poisoned(sink: &MemorySink, harm: impl Fn() -> Harm + Send + Sync + 'static) -> FnSink {
-    FnSink::before(sink, move |inner, batch| {
-        let poison = batch
-            .iter()
-            .any(|message| message.event_id.as_str() == "poison-1");
-        let harm = harm();
-        async move {
-            match harm {
-                _ if !poison => inner.publish(batch).await,
-                Harm::Silence => std::future::pending().await,
-                Harm::Panic => panic!("what the sink does with this event"),
-                Harm::Loss => {
-                    vec![Answer::failed(ErrorKind::ConnectionLost, "the channel is closed"); batch.len()]
-                }
-            }
-        }
-    })
-}
-
-#[derive(Clone, Copy)]
-enum Harm {
-    Silence,
-    Panic,
-    Loss,
-}
-
-/// The event is found and dead, while everything else arrives in order. One call of one event at a time, so that what
-/// is lost is always alone.
-async fn found_guilty(harm: Harm) {
-    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
-    let keys = ["a", "b", "c"];
-    commit(&store, &keys, 10);
-    store.enqueue(event("poison", 1)).unwrap();
-    let mut bad = poisoned(&sink, move || harm);
-    bad.capabilities.concurrent_batches = 1;
-    let settings = Settings {
-        batch_size: 1,
-        publish_timeout: Duration::from_millis(60),
-        retry: postrider_core::RetryPolicy {
-            max_attempts: 2,
-            ..quick().retry
-        },
-        ..quick()
-    };
-    let relay = relay_with(&store, &bad, settings);
-    let running = Running::start(&relay);
-    flowing(&store, || !dead(&store).is_empty()).await;
-    until("everything else", || parked(&store).len() == 1).await;
-    assert_eq!(dead(&store)[0].row.event_id().as_str(), "poison-1");
-    assert!(dead(&store)[0].attempts == 2);
-    until("an empty queue", || {
-        store.with_model(|model, _| model.queued().count() == 0)
-    })
-    .await;
-    running.stop().await;
-    for key in keys {
-        let mut first = arrived(&sink, &format!("{key}-"));
-        let mut seen = std::collections::BTreeSet::new();
-        first.retain(|id| seen.insert(id.clone()));
-        let expected: Vec<String> = (1..=10).map(|n| format!("{key}-{n}")).collect();
-        assert_eq!(first, expected);
-    }
-}
-
-#[tokio::test]
-async fn an_event_that_always_times_out_is_found_while_others_flow() {
-    found_guilty(Harm::Silence).await;
-}
-
-/// Fault B10.
-#[tokio::test]
-async fn an_event_that_always_breaks_the_connection_is_found_while_others_flow() {
-    found_guilty(Harm::Loss).await;
-}
-
-/// Fault C7.
-#[tokio::test]
-async fn an_event_that_makes_the_sink_panic_is_found_while_others_flow() {
-    found_guilty(Harm::Panic).await;
-}
-
-#[tokio::test]
-async fn an_event_alone_with_an_outage_is_not_found_guilty() {
-    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
-    store.enqueue(event("poison", 1)).unwrap();
-    let relay = builder(&store)
-        .sink(Arc::new(poisoned(&sink, || Harm::Loss)))
-        .observer(heard.clone())
-        .build()
-        .unwrap();
-    let running = Running::start(&relay);
-    until("many losses", || heard.openings() > 8).await;
-    assert!(
-        parked(&store).is_empty(),
-        "nothing passed between: nobody is to blame"
-    );
-    running.stop().await;
 }
 
 /// Fault B2.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, header};
+use postrider_core::{ErrorKind, EventId, header};
 use postrider_memory::MemorySink;
 use postrider_relay::Settings;
 use postrider_relay::engine::Note;
@@ -200,7 +200,9 @@ async fn an_observer_hears_what_happens_with_the_name_of_the_outbox() {
     running.stop().await;
     assert!(heard.notes().iter().all(|(outbox, _)| outbox == "orders"));
     assert_eq!(heard.count(|note| matches!(note, Note::LeaseWon { .. })), 2);
-    let retry = |note: &Note| matches!(note, Note::WillRetry { event_id, attempts: 1, .. } if event_id.as_str() == "a-1");
+    let is_first = |id: &EventId| id.as_str() == "a-1";
+    let retry =
+        |note: &Note| matches!(note, Note::WillRetry { event_id, attempts: 1, .. } if is_first(event_id));
     assert_eq!(heard.count(retry), 1);
     let published: Vec<String> = heard
         .notes()

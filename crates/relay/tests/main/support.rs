@@ -180,7 +180,8 @@ impl Running {
         self.polls.load(Ordering::SeqCst)
     }
 
-    /// How often the relay is woken in this time. The time is what is measured: nothing tells that a relay goes on resting.
+    /// How often the relay is woken in this time. The time is what is measured: nothing tells that a relay goes on
+    /// resting.
     pub(crate) async fn woken_in(&self, time: Duration) -> u64 {
         let before = self.polls();
         tokio::time::sleep(time).await;

@@ -141,8 +141,8 @@ async fn apply(view: &View, verb: &Verb, (place, destination): &(i64, String)) -
         Verb::Redrive => {
             // A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
             let sql = view.sql(
-                "UPDATE {outbox_parked} SET dead = false, next_attempt_at = clock_timestamp(), attempts = 0, failures = 0,
-                        redriven = true, version = version + 1, updated_at = clock_timestamp()
+                "UPDATE {outbox_parked} SET dead = false, next_attempt_at = clock_timestamp(), attempts = 0,
+                 failures = 0, redriven = true, version = version + 1, updated_at = clock_timestamp()
                  WHERE seq = $1 AND destination = $2",
             );
             view.client().execute(&sql, &[place, destination]).await?
@@ -152,8 +152,8 @@ async fn apply(view: &View, verb: &Verb, (place, destination): &(i64, String)) -
                 "WITH p AS (DELETE FROM {outbox_parked} WHERE seq = $1 AND destination = $2 RETURNING *)
                  INSERT INTO {outbox_sent} (seq, event_id, {carried}, destination, outcome, reason, attempts, failures,
                         error_kind, error_text, last_failed_at, published_at)
-                 SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), 'discarded', $3, p.attempts, p.failures,
-                        p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p",
+                 SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), 'discarded', $3, p.attempts,
+                 p.failures, p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p",
             );
             view.client()
                 .execute(&sql, &[place, destination, &storable(reason)])

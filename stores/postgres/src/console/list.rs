@@ -12,8 +12,8 @@ use crate::row::{self, storable};
 /// Places looked at in one go. A filter that matches little goes through many of them, on a connection of its own.
 const STRIDE: i64 = 500;
 
-/// How wide a stretch of places the first look at the history takes; it doubles while little is found, because the index
-/// of the history is by stretches, too.
+/// How wide a stretch of places the first look at the history takes; it doubles while little is found, because the
+/// index of the history is by stretches, too.
 const STRETCH: i64 = 4_096;
 
 /// Events that match, oldest first.

@@ -130,7 +130,8 @@ impl PgStore {
     }
 }
 
-/// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not opened.
+/// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not
+/// opened.
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
          WHERE o.published_at < now() - make_interval(secs => $1) LIMIT $2

@@ -52,7 +52,8 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
 /// Who is alive, with what he owns.
 async fn relays(view: &View) -> Result<Vec<LiveRelay>> {
     let sql = view.sql(
-        "SELECT r.relay, r.expires_at, array(SELECT s.shard FROM {outbox_shard} s WHERE s.owner = r.relay ORDER BY s.shard)
+        "SELECT r.relay, r.expires_at, array(SELECT s.shard FROM {outbox_shard} s WHERE s.owner = r.relay
+         ORDER BY s.shard)
          FROM {outbox_relay} r WHERE r.expires_at > $1 ORDER BY r.relay",
     );
     let rows = view.client().query(&sql, &[&Micros(view.now)]).await?;

@@ -7,8 +7,8 @@ use postrider_core::{Event, EventId};
 use super::{Columns, EnqueueError, EnqueueErrorKind, Outbox};
 
 impl Outbox {
-    /// Enqueues an event on a connection that is inside `transaction(…)`; as [`Outbox::enqueue`] does. `diesel-async` has
-    /// no type for a transaction, so the connection is asked whether it is in one: outside, the event is refused.
+    /// Enqueues an event on a connection that is inside `transaction(…)`; as [`Outbox::enqueue`] does. `diesel-async`
+    /// has no type for a transaction, so the connection is asked whether it is in one: outside, the event is refused.
     pub async fn enqueue_diesel(
         &self,
         connection: &mut AsyncPgConnection,

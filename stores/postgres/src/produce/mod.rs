@@ -25,13 +25,15 @@ pub struct Outbox {
 }
 
 /// One statement for one event or for a thousand: each column is an array. Places are given in the order of the arrays.
-const INSERT: &str = "INSERT INTO {outbox} (event_id, event_type, aggregate_type, aggregate_id, event_key, payload,
+const INSERT: &str =
+    "INSERT INTO {outbox} (event_id, event_type, aggregate_type, aggregate_id, event_key, payload,
         payload_bytes, content_type, headers, priority, available_at, created_at)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::text[],
-        $9::text[], $10::integer[], $11::timestamptz[], $12::timestamptz[])";
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[],
+    $8::text[], $9::text[], $10::integer[], $11::timestamptz[], $12::timestamptz[])";
 
 impl Outbox {
-    /// The outbox of this prefix in the schema `public`; the same as in [`PgOptions::prefix`](crate::PgOptions::prefix).
+    /// The outbox of this prefix in the schema `public`; the same as in
+    /// [`PgOptions::prefix`](crate::PgOptions::prefix).
     pub fn new(prefix: &str) -> Result<Outbox, IdentError> {
         Self::in_schema("public", prefix)
     }
@@ -50,8 +52,8 @@ impl Outbox {
         &self.tables
     }
 
-    /// What a refusal of the server is: by SQLSTATE and constraint, because messages are translated. The id is the one of
-    /// the first event; the server's own words name the right one of a batch.
+    /// What a refusal of the server is: by SQLSTATE and constraint, because messages are translated. The id is the
+    /// one of the first event; the server's own words name the right one of a batch.
     fn kind(
         &self,
         state: Option<&str>,

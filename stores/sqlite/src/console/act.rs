@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::row::{self, destination_text};
 use crate::write::{RECORD_PARKED, REMOVE_PARKED};
 
-/// Rows that one step looks at. A step holds the write lock, and a filter that matches little must not hold it for long.
+/// Rows that one step looks at. A step holds the write lock, and a filter that matches little must not hold it for
+/// long.
 const VISITS: u32 = 2_000;
 
 /// One step of a bulk verb.

@@ -67,7 +67,8 @@ enum Moment {
 }
 
 impl<'a> Columns<'a> {
-    /// Checks the event before the database sees it, so that a bad one never costs the business transaction a statement.
+    /// Checks the event before the database sees it, so that a bad one never costs the business transaction a
+    /// statement.
     fn of(event: &'a Event) -> Result<Self, InvalidEvent> {
         event.validate()?;
         let moment = |time: Option<_>| match time.map(clock::text) {

@@ -1,8 +1,8 @@
 //! A private RabbitMQ: one per test process, a virtual host per test.
 //!
 //! The server starts with the first test that needs it and ends with the process. Tests that stop it, freeze it or fill
-//! its memory ask for it [`alone`]; tests that must know it (its ports, its users) ask for it as [`private`]; all others
-//! are content with whichever is [`shared`]. Other processes start a [`RabbitMq`] of their own.
+//! its memory ask for it [`alone`]; tests that must know it (its ports, its users) ask for it as [`private`]; all
+//! others are content with whichever is [`shared`]. Other processes start a [`RabbitMq`] of their own.
 
 mod management;
 mod node;

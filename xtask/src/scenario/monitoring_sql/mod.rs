@@ -1,8 +1,9 @@
-//! [monitoring-sql] The questions that people ask a database about its outbox, in plain SQL on the view `outbox_events`.
+//! [monitoring-sql] The questions that people ask a database about its outbox, in plain SQL on the view
+//! `outbox_events`.
 //!
-//! One relay serves PostgreSQL and SQLite with the same events: some are published, some after five refusals, others are
-//! dead, thrown away, refused, held, scheduled or still queued. What each query answers is compared with what follows from
-//! the list of events. The queries are those of docs/sql-contract.md.
+//! One relay serves PostgreSQL and SQLite with the same events: some are published, some after five refusals, others
+//! are dead, thrown away, refused, held, scheduled or still queued. What each query answers is compared with what
+//! follows from the list of events. The queries are those of docs/sql-contract.md.
 
 mod ask;
 mod expect;

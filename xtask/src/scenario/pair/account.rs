@@ -13,8 +13,8 @@ use crate::scenario::effects;
 pub(super) const COMMITS: &str = "commits.tsv";
 
 impl Pair<'_> {
-    /// Writes committed.jsonl from the table of orders and compares it with arrived.jsonl. An event that is parked, where
-    /// an operator sees it, is not lost.
+    /// Writes committed.jsonl from the table of orders and compares it with arrived.jsonl. An event that is parked,
+    /// where an operator sees it, is not lost.
     pub(in crate::scenario) fn account(&self) -> Result<Report> {
         let directory = self.directory();
         let mut lines = JsonLines::create(&directory.join("committed.jsonl"))?;

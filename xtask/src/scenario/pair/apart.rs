@@ -1,5 +1,5 @@
-//! Consumers apart from each other, each with a directory of its own: for several brokers, and for fan-out, where an event
-//! takes effect at every consumer.
+//! Consumers apart from each other, each with a directory of its own: for several brokers, and for fan-out, where an
+//! event takes effect at every consumer.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -47,7 +47,8 @@ impl Apart {
     }
 }
 
-/// When the last of the first `count` arrivals in a directory came, in microseconds since 1970; none while there are fewer.
+/// When the last of the first `count` arrivals in a directory came, in microseconds since 1970; none while there are
+/// fewer.
 pub(in crate::scenario) fn arrival(directory: &Path, count: usize) -> Result<Option<u64>> {
     let text = fs::read_to_string(directory.join("arrived.jsonl"))?;
     match text.lines().nth(count.saturating_sub(1)) {

@@ -34,8 +34,8 @@
 //! - `pair.catch_in_flight()`: brings a relay to where a kill repeats at least so many events, and proves it.
 //! - `pair.settled()`: everything is published and has taken effect; `pair.account()`: the ledger's verdict.
 //!
-//! RabbitMQ takes long to start, so all scenarios of a process share one, each in a virtual host of its own; PostgreSQL is
-//! started for each. Both may be stopped, killed and frozen: scenarios are played one at a time.
+//! RabbitMQ takes long to start, so all scenarios of a process share one, each in a virtual host of its own;
+//! PostgreSQL is started for each. Both may be stopped, killed and frozen: scenarios are played one at a time.
 
 mod account;
 mod apart;

@@ -1,4 +1,5 @@
-//! The service of the pair: connections that take orders side by side, until there are enough or standard input is closed.
+//! The service of the pair: connections that take orders side by side, until there are enough or standard input is
+//! closed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -209,7 +210,8 @@ impl Service {
         let (name, line) = (customer_name(customer), line_name(customer, args.queues));
         let is_turn = |every: u64| every > 0 && tried.is_multiple_of(every);
         if !is_turn(args.hold_every) && !is_turn(args.rollback_every) {
-            // One round trip, as a service that cares for its latency does it; what counts is that the order was placed.
+            // One round trip, as a service that cares for its latency does it; what counts is that the order was
+            // placed.
             let values: [&(dyn ToSql + Sync); 4] = [&id, &name, &line, &self.text];
             let (begun, placed, committed) = tokio::join!(
                 client.batch_execute("BEGIN"),

@@ -37,7 +37,8 @@ fn variables_replace_keys_and_are_named_in_errors() {
     }
 }
 
-/// Fault G17. A slip in the name would otherwise make a second outbox, and the first would keep what was to be replaced.
+/// Fault G17. A slip in the name would otherwise make a second outbox, and the first would keep what was to be
+/// replaced.
 #[test]
 fn a_variable_for_a_name_that_the_file_does_not_have_is_refused() {
     let file = DEFAULT.replace("main", "shop");

@@ -1,0 +1,111 @@
+//! What makes an outbox degraded, and what failing.
+
+use super::*;
+
+fn seen(change: impl FnOnce(&mut Seen)) -> Seen {
+    let mut seen = Seen {
+        stats: Stats::default(),
+        stalled: 0,
+        more_stalled: false,
+    };
+    change(&mut seen);
+    seen
+}
+
+fn words(seen: &Seen) -> (Level, Vec<&'static str>) {
+    let health = judge(Ok(seen), &[], &[], &Thresholds::default());
+    (
+        health.level,
+        health.reasons.iter().map(|reason| reason.word).collect(),
+    )
+}
+
+#[test]
+fn each_threshold_has_its_two_sides() {
+    use Level::{Degraded, Failing, Healthy};
+    let age = |seconds| seen(|it| it.stats.oldest = Some(Duration::from_secs(seconds)));
+    let queued = |number| seen(|it| it.stats.queued = number);
+    for (seen, level, word) in [
+        (queued(999), Healthy, ""),
+        (queued(1_000), Degraded, "backlog"),
+        (queued(99_999), Degraded, "backlog"),
+        (queued(100_000), Failing, "backlog"),
+        (age(300), Healthy, ""),
+        (age(301), Degraded, "lag"),
+        (age(3_600), Degraded, "lag"),
+        (age(3_601), Failing, "lag"),
+        (seen(|it| it.stats.dead = 1), Degraded, "dead"),
+        (seen(|it| it.stalled = 1), Degraded, "stalled"),
+    ] {
+        let expected: Vec<&str> = [word].into_iter().filter(|word| !word.is_empty()).collect();
+        assert_eq!(words(&seen), (level, expected), "{seen:?}");
+    }
+}
+
+#[test]
+fn what_is_scheduled_or_dead_is_not_unpublished() {
+    let seen = seen(|it| {
+        it.stats.parked.insert(Status::Scheduled.as_str(), 5_000);
+        it.stats.parked.insert(Status::Held.as_str(), 998);
+        it.stats.queued = 1;
+        it.stats.dead = 0;
+    });
+    assert_eq!(seen.stats.unpublished(), 999);
+    assert_eq!(words(&seen), (Level::Healthy, vec![]));
+}
+
+#[test]
+fn credentials_and_a_lost_database_are_failing_and_an_outage_is_not() {
+    let circuit = |kind| OpenCircuit {
+        destination: "rabbit".to_owned(),
+        kind,
+        text: "because".into(),
+        open_for: Duration::from_secs(90),
+    };
+    let fine = seen(|_| {});
+    let limits = Thresholds::default();
+    let away = judge(Ok(&fine), &[circuit(ErrorKind::Unreachable)], &[], &limits);
+    assert_eq!(
+        (away.level, away.reasons[0].word),
+        (Level::Degraded, "circuit_open")
+    );
+    let both = [circuit(ErrorKind::Unreachable), circuit(ErrorKind::Credentials)];
+    let refused = judge(Ok(&fine), &both, &[], &limits);
+    assert_eq!((refused.level, refused.reasons[0].word), (Level::Failing, "auth"));
+    assert_eq!(refused.reasons.len(), 2);
+    for (kind, word) in [
+        (StoreErrorKind::Unreachable, "database"),
+        (StoreErrorKind::Denied, "auth"),
+    ] {
+        let trouble = Trouble {
+            kind,
+            text: "gone".into(),
+        };
+        let health = judge(Err(&trouble), &[], &[], &limits);
+        assert_eq!((health.level, health.reasons[0].word), (Level::Failing, word));
+    }
+}
+
+#[test]
+fn a_call_that_keeps_failing_is_failing_although_the_numbers_are_fine() {
+    let fine = seen(|_| {});
+    for (seconds, level) in [(9, Level::Healthy), (10, Level::Failing)] {
+        let call = FailingCall {
+            doing: "settle",
+            error: "no partition".to_owned(),
+            failing_for: Duration::from_secs(seconds),
+        };
+        let health = judge(Ok(&fine), &[], &[call], &Thresholds::default());
+        assert_eq!(health.level, level, "{health:?}");
+    }
+}
+
+#[test]
+fn durations_are_short() {
+    assert_eq!(shown(Duration::from_millis(250)), "250ms");
+    let text = |seconds| shown(Duration::from_secs(seconds));
+    assert_eq!(
+        [text(0), text(59), text(60), text(61), text(3_600), text(3_660)],
+        ["0s", "59s", "1m", "1m1s", "1h", "1h1m"]
+    );
+}
