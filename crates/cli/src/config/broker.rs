@@ -39,8 +39,10 @@ pub struct Broker {
     /// For brokers with a login.
     pub password: Option<Secret>,
     /// Where the password came from, for brokers that read it again.
+    #[cfg_attr(not(feature = "rabbitmq"), allow(dead_code))]
     pub password_file: Option<PathBuf>,
     /// Where the url came from, for brokers that read it again.
+    #[cfg_attr(not(feature = "rabbitmq"), allow(dead_code))]
     pub url_file: Option<PathBuf>,
 }
 

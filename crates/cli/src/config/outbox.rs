@@ -54,8 +54,10 @@ pub struct Outbox {
     /// For stores with a login.
     pub password: Option<Secret>,
     /// Where the password came from, for stores that read it again.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub password_file: Option<PathBuf>,
     /// Where the url came from, for stores that read it again.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
     pub url_file: Option<PathBuf>,
     /// The name of the outbox table, and what the names of the others begin with.
     pub prefix: String,
