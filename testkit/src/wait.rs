@@ -10,6 +10,9 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Often enough to cost no test its time, and seldom enough for a look that asks a server.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// For looks that ask a process which is being tested: many of them would be load of their own.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
 /// Waits until a condition holds, and fails with its name after [`PATIENCE`].
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     eventually(what, async || holds().then_some(())).await;
@@ -45,6 +48,6 @@ pub fn blocking<T, S: std::fmt::Debug>(
             Ok(found) => return found,
             Err(seen) => assert!(begun.elapsed() < limit, "{what}: not within {limit:?}: {seen:?}"),
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(ASK_EVERY);
     }
 }
