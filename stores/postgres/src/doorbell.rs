@@ -4,7 +4,7 @@
 //! something is on its way there: it goes on trying, and that it gets the shard is the ring. All locks belong to the
 //! session, so a relay that dies asleep leaves nothing behind that would make producers ring.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,27 +26,44 @@ const RETRY_MAX: Duration = Duration::from_millis(250);
 pub(crate) struct Bell {
     link: Arc<Link>,
     tables: Arc<Tables>,
-    state: tokio::sync::Mutex<Held>,
 }
 
-/// The locks that a session holds.
+/// Who sleeps on a session, and the locks that it holds for them. Several relays of a process may share a store.
 #[derive(Debug, Default)]
-struct Held {
-    session: Option<u64>,
-    shards: BTreeSet<i16>,
-    /// Set while a statement about locks is under way: interrupted there, nobody knows what the session holds.
-    unsure: bool,
-    /// How often the doorbell was armed; what is done for an earlier time is done no more.
+pub(crate) struct Sleepers {
+    listens: bool,
+    /// The shards that each arming is about.
+    wanted: BTreeMap<u64, BTreeSet<i16>>,
+    /// The locks that the session has, each once, for however many it is.
+    held: BTreeSet<i16>,
+    /// What a statement under way takes or gives back: interrupted there, nobody knows whether the session has them.
+    unsure: BTreeSet<i16>,
     armed: u64,
+}
+
+impl Sleepers {
+    fn arm(&mut self, wanted: &BTreeSet<i16>) -> u64 {
+        self.armed += 1;
+        self.wanted.insert(self.armed, wanted.clone());
+        self.armed
+    }
+
+    fn missing(&self, wanted: &BTreeSet<i16>) -> BTreeSet<i16> {
+        wanted.difference(&self.held).copied().collect()
+    }
+
+    /// What the session has, or may have, for nobody.
+    fn unwanted(&self) -> BTreeSet<i16> {
+        let wanted: BTreeSet<i16> = self.wanted.values().flatten().copied().collect();
+        let mut unwanted = self.unsure.clone();
+        unwanted.extend(self.held.difference(&wanted));
+        unwanted
+    }
 }
 
 impl Bell {
     pub(crate) fn new(link: Arc<Link>, tables: Arc<Tables>) -> Self {
-        Self {
-            link,
-            tables,
-            state: tokio::sync::Mutex::default(),
-        }
+        Self { link, tables }
     }
 
     async fn arm(self: Arc<Self>, shards: Vec<Shard>) -> Result<Ring, StoreError> {
@@ -67,39 +84,33 @@ impl Bell {
         // A copy knows what the original has seen, which is nothing: without this, whatever rang once would ring for
         // ever.
         rings.mark_unchanged();
-        let mut state = self.state.lock().await;
-        state.armed += 1;
+        let mut sleepers = session.sleepers.lock().await;
         // Before the first lock, so that an arming that is interrupted leaves none behind.
         let guard = Armed {
             bell: Arc::clone(self),
             session: Arc::clone(&session),
-            number: state.armed,
+            number: sleepers.arm(wanted),
         };
-        self.lock_all(&session, &mut state, wanted)
+        self.lock_all(&session, &mut sleepers, wanted)
             .await
             .map_err(|error| error.while_doing(doing))?;
-        let missing: BTreeSet<i16> = wanted.difference(&state.shards).copied().collect();
+        let missing = sleepers.missing(wanted);
         Ok(Box::pin(wait(guard, rings, missing)))
     }
 
-    /// Brings the locks of the session to what is wanted, as far as they are free.
-    async fn lock_all(&self, session: &Session, state: &mut Held, wanted: &BTreeSet<i16>) -> Result<()> {
-        if state.session != Some(session.id) {
-            *state = Held {
-                armed: state.armed,
-                ..Held::default()
-            };
+    /// Takes the locks that are wanted, as far as they are free.
+    async fn lock_all(
+        &self,
+        session: &Session,
+        sleepers: &mut Sleepers,
+        wanted: &BTreeSet<i16>,
+    ) -> Result<()> {
+        if !sleepers.listens {
             self.listen(session).await?;
-            state.session = Some(session.id);
+            sleepers.listens = true;
         }
-        if state.unsure || !state.shards.is_subset(wanted) {
-            self.unlock(session, state).await?;
-        }
-        let missing: Vec<i16> = wanted.difference(&state.shards).copied().collect();
-        if !missing.is_empty() {
-            self.try_lock(session, state, &missing).await?;
-        }
-        Ok(())
+        self.unlock(session, sleepers).await?;
+        self.try_lock(session, sleepers, wanted).await
     }
 
     async fn listen(&self, session: &Session) -> Result<()> {
@@ -112,45 +123,57 @@ impl Bell {
         Ok(())
     }
 
-    /// Takes what is free of these shards; true when something was.
-    async fn try_lock(&self, session: &Session, state: &mut Held, shards: &[i16]) -> Result<bool> {
+    /// Takes what is free of these shards. Never one that the session has: it would have to be given back twice.
+    async fn try_lock(
+        &self,
+        session: &Session,
+        sleepers: &mut Sleepers,
+        wanted: &BTreeSet<i16>,
+    ) -> Result<()> {
+        let missing: Vec<i16> = sleepers.missing(wanted).into_iter().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
         let sql = self.tables.sql(
             "SELECT s.shard FROM unnest($1::smallint[]) s(shard) WHERE pg_try_advisory_lock({namespace}, s.shard)",
         );
         let statement = session.prepare("lock", &sql).await?;
-        state.unsure = true;
-        let rows = session.client.query(&statement, &[&shards]).await?;
-        for row in &rows {
-            state.shards.insert(row.try_get(0)?);
+        sleepers.unsure.extend(&missing);
+        for row in session.client.query(&statement, &[&missing]).await? {
+            sleepers.held.insert(row.try_get(0)?);
         }
-        state.unsure = false;
-        Ok(!rows.is_empty())
+        sleepers.unsure.clear();
+        Ok(())
     }
 
-    async fn unlock(&self, session: &Session, state: &mut Held) -> Result<()> {
-        let statement = session
-            .prepare("unlock", "SELECT pg_advisory_unlock_all()")
-            .await?;
-        // The session has no other locks of this kind.
-        state.shards.clear();
-        state.unsure = true;
-        session.client.execute(&statement, &[]).await?;
-        state.unsure = false;
+    /// Gives back what nobody wants any more.
+    async fn unlock(&self, session: &Session, sleepers: &mut Sleepers) -> Result<()> {
+        let unwanted = sleepers.unwanted();
+        if unwanted.is_empty() {
+            return Ok(());
+        }
+        let sql = self
+            .tables
+            .sql("SELECT pg_advisory_unlock({namespace}, s.shard) FROM unnest($1::smallint[]) s(shard)");
+        let statement = session.prepare("unlock", &sql).await?;
+        sleepers.held.retain(|shard| !unwanted.contains(shard));
+        let shards: Vec<i16> = unwanted.iter().copied().collect();
+        sleepers.unsure = unwanted;
+        session.client.execute(&statement, &[&shards]).await?;
+        sleepers.unsure.clear();
         Ok(())
     }
 
     /// Tries again for shards that were busy; true when one was had, and so something was committed there.
-    async fn try_again(&self, session: &Session, number: u64, missing: &BTreeSet<i16>) -> Result<bool> {
+    async fn try_again(&self, session: &Session, missing: &BTreeSet<i16>) -> Result<bool> {
         // An operator may be at work for long, and a ring must be heard meanwhile.
         let Ok(_turn) = self.link.turn.try_lock() else {
             return Ok(false);
         };
-        let mut state = self.state.lock().await;
-        if state.armed != number || state.session != Some(session.id) {
-            return Ok(true);
-        }
-        let missing: Vec<i16> = missing.iter().copied().collect();
-        self.try_lock(session, &mut state, &missing).await
+        let mut sleepers = session.sleepers.lock().await;
+        self.unlock(session, &mut sleepers).await?;
+        self.try_lock(session, &mut sleepers, missing).await?;
+        Ok(sleepers.missing(missing).len() < missing.len())
     }
 }
 
@@ -170,7 +193,7 @@ async fn wait(armed: Armed, mut rings: watch::Receiver<u64>, missing: BTreeSet<i
             _ = rings.changed() => return,
             () = again => {
                 pause = (pause * 2).min(RETRY_MAX);
-                if armed.bell.try_again(&armed.session, armed.number, &missing).await.unwrap_or(true) {
+                if armed.bell.try_again(&armed.session, &missing).await.unwrap_or(true) {
                     return;
                 }
             }
@@ -178,7 +201,7 @@ async fn wait(armed: Armed, mut rings: watch::Receiver<u64>, missing: BTreeSet<i
     }
 }
 
-/// While it lives, the relay sleeps. Dropped, the locks go, so that producers ring no more.
+/// While it lives, the relay sleeps. Dropped, its locks go, so that producers ring no more.
 struct Armed {
     bell: Arc<Bell>,
     session: Arc<Session>,
@@ -193,11 +216,10 @@ impl Drop for Armed {
         };
         runtime.spawn(async move {
             let _turn = bell.link.turn.lock().await;
-            let mut state = bell.state.lock().await;
-            // Armed again meanwhile: the locks are in use.
-            if state.armed == number && state.session == Some(session.id) {
-                let _ = bell.unlock(&session, &mut state).await;
-            }
+            let mut sleepers = session.sleepers.lock().await;
+            sleepers.wanted.remove(&number);
+            // On a session that has ended the locks are gone.
+            let _ = bell.unlock(&session, &mut sleepers).await;
         });
     }
 }

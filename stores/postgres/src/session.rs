@@ -16,6 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::doorbell::Sleepers;
 use crate::error::{Error, Result};
 
 /// How long a server may take to be told that nobody waits for its answer any more.
@@ -26,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// Counts notifications; closed when the connection ends.
     pub(crate) rings: watch::Receiver<u64>,
+    /// Who sleeps until one of them.
+    pub(crate) sleepers: tokio::sync::Mutex<Sleepers>,
     /// No two sessions of this process have the same.
     pub(crate) id: u64,
     /// Set when a transaction may be open on it: it is never given out again.
@@ -55,6 +58,7 @@ impl Session {
         Self {
             client,
             rings,
+            sleepers: tokio::sync::Mutex::default(),
             id: SESSIONS.fetch_add(1, Ordering::Relaxed),
             abandoned: AtomicBool::new(false),
             task,

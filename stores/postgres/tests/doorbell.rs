@@ -45,6 +45,25 @@ async fn an_armed_bell_is_silent_after_it_rang_once() {
     heard(ring).await;
 }
 
+/// Relays of one process share the session: what one gives back must not be the other's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_two_sleepers_has_its_own_locks() {
+    let db = Db::new().await;
+    let bell = db.store.doorbell().expect("a doorbell");
+    let (low, high) = (vec![Shard(0), Shard(1)], vec![Shard(2), Shard(3)]);
+    let one = bell.arm(low.clone()).await.expect("armed");
+    let two = bell.arm(high).await.expect("armed");
+    until(&db, SLEEPING, 4).await;
+    drop(two);
+    until(&db, SLEEPING, 2).await;
+    // The same shards once more, as when a relay wakes and sleeps again: a lock that is taken twice is given back
+    // twice.
+    let again = bell.arm(low).await.expect("armed");
+    drop(one);
+    drop(again);
+    until(&db, SLEEPING, 0).await;
+}
+
 /// Fault A18. A lock that stays would make every producer notify, with nobody asleep.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_arming_that_is_interrupted_leaves_no_lock() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Doorbell, Ring};
+use postrider_core::{Doorbell, Ring, Shard};
 
 use super::bench::{Bench, Relay};
 use super::words::{event, ids};
@@ -64,6 +64,69 @@ pub(super) async fn a_commit_through_another_handle_rings(bench: Bench) {
     let rang = tokio::time::timeout(PATIENCE, waiting).await;
     rang.expect("a commit while somebody waits rings")
         .expect("the wait does not panic");
+}
+
+/// Relays of one process may share a handle, each with shards of its own.
+pub(super) async fn two_that_sleep_are_each_rung_for(bench: Bench) {
+    let (relay, halves) = halves(&bench).await;
+    let bell = bell(&relay);
+    for (number, early) in halves.iter().enumerate() {
+        let late = &halves[1 - number];
+        let ring = arm_for(&bell, early).await;
+        let _other = arm_for(&bell, late).await;
+        bench
+            .commit(&[event(&format!("early{number}"), &early.key)])
+            .await;
+        heard(ring).await;
+        let _other = arm_for(&bell, early).await;
+        let ring = arm_for(&bell, late).await;
+        bench.commit(&[event(&format!("late{number}"), &late.key)]).await;
+        heard(ring).await;
+    }
+}
+
+pub(super) async fn one_that_wakes_leaves_the_other_asleep(bench: Bench) {
+    let (relay, [one, other]) = halves(&bench).await;
+    let bell = bell(&relay);
+    let ring = arm_for(&bell, &one).await;
+    for _ in 0..20 {
+        drop(arm_for(&bell, &other).await);
+        tokio::task::yield_now().await;
+    }
+    bench.commit(&[event("a", &one.key)]).await;
+    heard(ring).await;
+}
+
+/// Shards of one relay, and a key that is in them.
+struct Half {
+    shards: Vec<Shard>,
+    key: String,
+}
+
+/// Two halves of the shards; where there is one, it is both.
+async fn halves(bench: &Bench) -> (Relay, [Half; 2]) {
+    let events: Vec<_> = (0..64)
+        .map(|n| event(&format!("e{n}"), &format!("k{n}")))
+        .collect();
+    let (relay, rows) = bench.queued(&events).await;
+    let shards = relay.every_shard();
+    let middle = shards.len() / 2;
+    let half = |part: &[Shard]| {
+        let shards = if middle == 0 { &*shards } else { part };
+        let row = rows.iter().position(|row| shards.contains(&row.shard));
+        let row = row.expect("64 keys are in more than one shard");
+        Half {
+            shards: shards.to_vec(),
+            key: format!("k{row}"),
+        }
+    };
+    let halves = [half(&shards[..middle]), half(&shards[middle..])];
+    (relay, halves)
+}
+
+async fn arm_for(bell: &Arc<dyn Doorbell>, half: &Half) -> Ring {
+    let shards = half.shards.clone();
+    bell.arm(shards).await.expect("the doorbell is armed")
 }
 
 fn bell(relay: &Relay) -> Arc<dyn Doorbell> {
