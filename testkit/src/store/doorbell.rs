@@ -42,9 +42,8 @@ pub(super) async fn a_dropped_ring_leaves_nothing_behind(bench: Bench) {
     }
     let mut ring = arm(&relay, &bell).await;
     // Polled once and dropped, as a select does.
-    assert!(
-        tokio::time::timeout(Duration::ZERO, &mut ring).await.is_err() || relay.queued().await.is_empty()
-    );
+    let rang = tokio::time::timeout(Duration::ZERO, &mut ring).await;
+    assert!(rang.is_err(), "nothing was committed");
     drop(ring);
     bench.commit(&[event("a", "k")]).await;
     let ring = arm(&relay, &bell).await;

@@ -21,7 +21,7 @@ struct Broken {
     page: Option<fn(&mut Page)>,
     settle: Option<fn(&MemoryStore, &mut Settle)>,
     settled: Option<fn(&mut Vec<Settled>)>,
-    deaf: bool,
+    bell: Option<fn() -> Ring>,
 }
 
 struct BrokenStore(MemoryStore, Broken);
@@ -62,19 +62,19 @@ impl Store for BrokenStore {
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
-        if self.1.deaf {
-            Some(Arc::new(Deaf))
-        } else {
-            self.0.doorbell()
+        match self.1.bell {
+            Some(ring) => Some(Arc::new(Other(ring))),
+            None => self.0.doorbell(),
         }
     }
 }
 
-struct Deaf;
+/// A doorbell that knows nothing of commits.
+struct Other(fn() -> Ring);
 
-impl Doorbell for Deaf {
+impl Doorbell for Other {
     fn arm(&self, _: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
-        Box::pin(async { Ok(Box::pin(std::future::pending()) as Ring) })
+        Box::pin(async { Ok((self.0)()) })
     }
 }
 
@@ -150,8 +150,11 @@ caught! {
         by "takeover::a_suspect_is_handed_to_the_next_owner";
     stopping_relays_keep_everything { beat: Some(|_, beat| beat.release.clear()) }
         by "lease::a_release_hands_over_cleanly";
-    the_bell_is_deaf { deaf: true }
-        by "doorbell::a_commit_after_arming_rings";
+    the_bell_is_deaf { bell: Some(|| Box::pin(std::future::pending())) }
+        by "doorbell::a_commit_after_arming_rings", "doorbell::two_that_sleep_are_each_rung_for",
+           "doorbell::one_that_wakes_leaves_the_other_asleep";
+    the_bell_always_rings { bell: Some(|| Box::pin(std::future::ready(()))) }
+        by "doorbell::a_dropped_ring_leaves_nothing_behind";
 }
 
 fn trim(page: &mut Page) {
