@@ -3,7 +3,7 @@
 use std::io;
 use std::net::Shutdown;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,6 +64,7 @@ impl Dialer {
                 connection,
                 socket,
                 is_cut: AtomicBool::new(false),
+                max_body_bytes: AtomicUsize::new(usize::MAX),
             }),
             Ok(Err(error)) => {
                 socket.cut();
@@ -139,6 +140,9 @@ pub(crate) struct Live {
     socket: Socket,
     /// The client needs a moment to notice that its socket is gone.
     is_cut: AtomicBool,
+    /// The limit that the broker named. It is this broker's as it runs now: whoever raises it restarts the broker, and
+    /// what is redriven after that must not be held to the old one.
+    max_body_bytes: AtomicUsize,
 }
 
 impl Live {
@@ -154,6 +158,16 @@ impl Live {
     /// The largest frame; a message's properties must fit into one.
     pub(crate) fn frame_max(&self) -> usize {
         usize::try_from(self.connection.configuration().frame_max()).unwrap_or(usize::MAX)
+    }
+
+    /// The largest body that the broker takes, as far as it has said so.
+    pub(crate) fn body_limit(&self) -> usize {
+        self.max_body_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The broker named its limit.
+    pub(crate) fn limit_bodies(&self, limit: usize) {
+        self.max_body_bytes.fetch_min(limit, Ordering::Relaxed);
     }
 
     /// Ends it without a word: what the client still holds is dropped, and its thread ends. A polite close would wait

@@ -1,7 +1,6 @@
 //! The publishing side.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,9 +39,7 @@ pub struct RabbitSink {
 struct Inner {
     link: Link,
     channels: usize,
-    /// The limit of the options, or the broker's own as soon as it has named a smaller one.
     max_message_bytes: usize,
-    max_body_bytes: AtomicUsize,
     confirm_timeout: Duration,
     permits: Semaphore,
     /// Channels without a batch, with the connection that each belongs to.
@@ -72,7 +69,6 @@ impl RabbitSink {
             link: Link::new(dialer, declare),
             channels: options.channels.max(1),
             max_message_bytes: options.max_message_bytes,
-            max_body_bytes: AtomicUsize::new(usize::MAX),
             confirm_timeout: options.confirm_timeout,
             permits: Semaphore::new(options.channels.max(1)),
             idle: Mutex::default(),
@@ -203,7 +199,7 @@ impl Inner {
             message: self.max_message_bytes,
             frame: live.frame_max(),
         };
-        let body_limit = self.max_body_bytes.load(Ordering::Relaxed);
+        let body_limit = live.body_limit();
         let mut ready = Vec::with_capacity(batch.len());
         for (place, message) in batch.iter().enumerate() {
             match prepare(message, bounds).and_then(|prepared| within(prepared, body_limit)) {
@@ -278,7 +274,7 @@ impl Inner {
             }
         };
         if let Some(limit) = verdict.limit {
-            self.max_body_bytes.fetch_min(limit, Ordering::Relaxed);
+            live.limit_bodies(limit);
         }
         if let Some((exchange, failure)) = verdict.barred {
             self.barred.bar(exchange, failure);

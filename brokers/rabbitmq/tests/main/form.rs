@@ -1,11 +1,14 @@
 //! The exact form of a message, and messages that have none (B9, G).
 
-use lapin::types::AMQPValue;
-use postrider_core::{ErrorKind, header};
-use postrider_rabbitmq::RabbitOptions;
-use postrider_testkit::servers::rabbitmq::{self, MAX_MESSAGE_BYTES};
+use std::time::Duration;
 
-use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to};
+use lapin::types::AMQPValue;
+use postrider_core::{ErrorKind, Sink, header};
+use postrider_rabbitmq::RabbitOptions;
+use postrider_testkit::proxy::Proxy;
+use postrider_testkit::servers::rabbitmq::{self, MAX_MESSAGE_BYTES, PASSWORD, USER};
+
+use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to, until};
 
 /// Fault B12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,4 +91,29 @@ async fn a_message_above_the_brokers_limit_is_found_among_a_hundred() {
     let again = publish(&sink, &batch).await;
     let failed: Vec<usize> = (0..100).filter(|n| kind(&again[*n]).is_some()).collect();
     assert_eq!(failed, [50], "the neighbours pass at the next attempt");
+}
+
+/// Fault B9. An operator who does as the advice says, raises the broker's limit and redrives, need not restart the
+/// relay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_raised_is_found_with_the_next_connection() {
+    let vhost = rabbitmq::alone().await;
+    let proxy = Proxy::start(vhost.port()).await.expect("a proxy starts");
+    let limit =
+        |bytes| tokio::task::block_in_place(|| vhost.max_message_size(bytes)).expect("the limit is set");
+    let queue = vhost.named("raised");
+    let options = RabbitOptions::new(vhost.url_by(&format!("{USER}:{PASSWORD}"), proxy.port()));
+    let sink = open(options.declare(queues([queue.as_str()])));
+    let mut large = message("large", &to("", &queue));
+    large.body = vec![b'x'; MAX_MESSAGE_BYTES + 1].into();
+    for _ in 0..2 {
+        let answers = publish(&sink, std::slice::from_ref(&large)).await;
+        assert_eq!(kind(&answers[0]), Some(ErrorKind::TooLarge), "{answers:?}");
+    }
+    limit(2 * MAX_MESSAGE_BYTES);
+    // As a restart of the broker does.
+    proxy.cut();
+    until(&sink, &large, None, Duration::from_secs(5)).await;
+    limit(MAX_MESSAGE_BYTES);
+    sink.close().await;
 }

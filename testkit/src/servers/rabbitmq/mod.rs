@@ -172,6 +172,13 @@ impl Vhost {
         self.alone().control(&["set_vm_memory_high_watermark", share])
     }
 
+    /// Sets the largest message that the server takes on channels that are opened from now on, as a restart with
+    /// another `max_message_size` would. It holds for all who use the server.
+    pub fn max_message_size(&self, bytes: usize) -> io::Result<()> {
+        let set = format!("application:set_env(rabbit, max_message_size, {bytes}).");
+        self.alone().control(&["eval", &set])
+    }
+
     /// Takes from the user the right to publish, or gives it back.
     pub fn may_publish(&self, may: bool) -> io::Result<()> {
         let (node, name) = self.private();
