@@ -53,7 +53,7 @@ impl Target {
             };
             session.tls.clone_from(&address.tls);
             check(&session).await?;
-            self.identity.look(&session).await;
+            session.server = self.identity.look(&session).await;
             let settings = settings(self.role, self.options.statement_timeout);
             match self.pooled {
                 true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),

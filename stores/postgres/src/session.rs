@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) sleepers: tokio::sync::Mutex<Sleepers>,
     /// No two sessions of this process have the same.
     pub(crate) id: u64,
+    /// Which of the servers that were met it leads to.
+    pub(crate) server: u64,
     /// Set when a transaction may be open on it: it is never given out again.
     abandoned: AtomicBool,
     /// The task that has the socket.
@@ -60,6 +62,7 @@ impl Session {
             rings,
             sleepers: tokio::sync::Mutex::default(),
             id: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            server: 0,
             abandoned: AtomicBool::new(false),
             task,
             tls: None,

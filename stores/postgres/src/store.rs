@@ -252,13 +252,18 @@ impl Store for PgStore {
                 inner
                     .writes
                     .run("renewing the lease", inner.writes.limit(), |session| async move {
-                        let replaced = inner.identity.is_doubted();
-                        if replaced {
+                        let (identity, server) = (&inner.identity, session.server);
+                        if identity.is_past(server) {
+                            let text = "the database was replaced: this connection leads to the one before";
+                            return Err(Error::new(StoreErrorKind::Unreachable, text));
+                        }
+                        if !beat.held.is_empty() && identity.is_doubted(&beat.relay, server) {
                             lease::doubt(&session, &inner.tables, &beat).await?;
                         }
                         let standing = lease::heartbeat(&session, &inner.tables, &beat).await?;
-                        if replaced {
-                            inner.identity.trust();
+                        match beat.claim || !beat.held.is_empty() {
+                            true => identity.trust(&beat.relay, server, beat.term),
+                            false => identity.forget(&beat.relay),
                         }
                         Ok(standing)
                     });
@@ -276,7 +281,7 @@ impl Store for PgStore {
             let page = inner
                 .reads
                 .run("reading the outbox", inner.reads.limit(), |session| async move {
-                    if inner.identity.is_doubted() {
+                    if inner.identity.are_doubted(session.server) {
                         let text = "the database was replaced: the leases are renewed first";
                         return Err(Error::new(StoreErrorKind::Busy, text));
                     }

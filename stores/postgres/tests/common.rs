@@ -80,7 +80,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(store: PgStore) -> Running {
-        let (sink, token) = (MemorySink::new(), CancellationToken::new());
+        Self::start_into(MemorySink::new(), store)
+    }
+
+    pub(crate) fn start_into(sink: MemorySink, store: PgStore) -> Running {
+        let token = CancellationToken::new();
         let relay = postrider_relay::Relay::builder()
             .store(Arc::new(store))
             .sink(Arc::new(sink.clone()))

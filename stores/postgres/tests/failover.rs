@@ -100,7 +100,11 @@ async fn a_failover_that_forgets_commits_loses_nothing_that_it_kept() {
     let pair = Pair::start().await;
     let store = PgStore::lazy(&pair.url(), few_shards()).expect("a url");
     store.up().await.expect("the tables are made");
-    let running = Running::start(store);
+    // Two relays of one process: each has leases of its own to doubt.
+    let running = Running::start(store.clone());
+    let beside = Running::start_into(running.sink.clone(), store);
+    let owners = "SELECT count(DISTINCT owner) FROM outbox_shard";
+    until("two owners", || pair.number(&pair.primary, owners) == 2).await;
     pair.enqueue("kept", 40).await;
     running.arrived(40).await;
     // Committed on both, and published and settled while only one of them listens.
@@ -137,6 +141,7 @@ async fn a_failover_that_forgets_commits_loses_nothing_that_it_kept() {
     );
     let messages = running.sink.messages();
     running.stop().await;
+    beside.stop().await;
 
     let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
     for message in &messages {
