@@ -114,6 +114,13 @@ impl Leases {
             .is_some_and(|held| take(&mut held.maybe_sent[lane_index(lane)]))
     }
 
+    /// The same for the parked rows of a shard.
+    pub(super) fn take_maybe_sent_parked(&mut self, shard: Shard) -> bool {
+        self.held
+            .get_mut(&shard)
+            .is_some_and(|held| take(&mut held.maybe_sent_parked))
+    }
+
     /// A lane was read to its end: whatever the last owner had in hand is in memory now.
     pub(super) fn read_to_end(&mut self, shard: Shard, lane: Lane) {
         if let Some(held) = self.held.get_mut(&shard) {
@@ -126,13 +133,6 @@ impl Leases {
         if let Some(held) = self.held.get_mut(&shard) {
             held.maybe_sent_parked = 0;
         }
-    }
-
-    /// The same for the parked rows of a shard.
-    pub(super) fn take_maybe_sent_parked(&mut self, shard: Shard) -> bool {
-        self.held
-            .get_mut(&shard)
-            .is_some_and(|held| take(&mut held.maybe_sent_parked))
     }
 }
 
@@ -213,6 +213,9 @@ impl Engine {
             .filter(|(shard, held)| given.get(shard) != Some(&held.token))
             .map(|(shard, _)| *shard)
             .collect();
+        if !lost.is_empty() {
+            self.read_soon(now);
+        }
         for shard in lost {
             self.lose_shard(shard, false, out);
         }
@@ -295,6 +298,8 @@ impl Engine {
             return;
         }
         out.push(Command::Note(Note::LeaseLost { shard, released }));
+        // The doorbell was armed with this shard, which its new owner can then not sleep on.
+        self.disarm(out);
         let carries = |call: &Call| {
             self.flights[call].entries.iter().any(|entry| {
                 let item = self.rows.item(entry.item);
@@ -378,7 +383,7 @@ impl Engine {
     }
 
     /// Gives up shards that are drained: nothing handed to a client is unanswered, nothing decided is unsettled.
-    pub(super) fn drain_shards(&mut self, out: &mut Vec<Command>) {
+    pub(super) fn drain_shards(&mut self, now: Time, out: &mut Vec<Command>) {
         let draining: Vec<Shard> = self
             .leases
             .held
@@ -414,6 +419,9 @@ impl Engine {
                     self.leases.release.push((shard, held.token));
                 }
                 self.leases.released.insert(shard);
+                // The doorbell was armed with this shard; the next read arms it without.
+                self.disarm(out);
+                self.read_soon(now);
                 out.push(Command::Note(Note::LeaseLost {
                     shard,
                     released: true,

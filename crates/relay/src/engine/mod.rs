@@ -273,7 +273,7 @@ impl Engine {
         self.cut_short(now, out);
         self.hold_back(now);
         self.probe_parked(now);
-        self.drain_shards(out);
+        self.drain_shards(now, out);
         self.send(now, out);
         self.write_settle(now, out);
         self.ask_read(now, out);

@@ -21,8 +21,8 @@ struct Bell {
     /// What rings; without it nothing ever does, as when all the messages get lost.
     inner: Option<Arc<dyn Doorbell>>,
     armings: Arc<AtomicUsize>,
-    /// How many reads there had been when each of those was armed that still are.
-    armed: Arc<Mutex<BTreeMap<usize, u64>>>,
+    /// How many reads there had been when each of those was armed that still are, and for how many shards.
+    armed: Arc<Mutex<BTreeMap<usize, (u64, usize)>>>,
 }
 
 impl Bell {
@@ -39,20 +39,26 @@ impl Bell {
     fn asleep(&self, relays: usize) -> bool {
         let armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         let reads = self.store.reads().calls();
-        armed.len() == relays && armed.values().all(|before| reads > *before)
+        armed.len() == relays && armed.values().all(|(before, _)| reads > *before)
+    }
+
+    /// The shards that are slept on, each as often as somebody does.
+    fn shards(&self) -> usize {
+        let armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        armed.values().map(|(_, shards)| shards).sum()
     }
 }
 
 impl Doorbell for Bell {
     fn arm(&self, shards: Vec<Shard>) -> BoxFuture<'_, Result<Ring, StoreError>> {
         let armed = Armed(self.clone(), self.armings.fetch_add(1, Ordering::SeqCst));
-        let rings = self.inner.clone();
+        let (rings, count) = (self.inner.clone(), shards.len());
         Box::pin(async move {
             let ring: Ring = match rings {
                 Some(bell) => bell.arm(shards).await?,
                 None => Box::pin(std::future::pending()),
             };
-            armed.begin();
+            armed.begin(count);
             Ok(Box::pin(async move {
                 let _armed = armed;
                 ring.await;
@@ -65,10 +71,10 @@ impl Doorbell for Bell {
 struct Armed(Bell, usize);
 
 impl Armed {
-    fn begin(&self) {
+    fn begin(&self, shards: usize) {
         let Self(bell, number) = self;
         let mut armed = bell.armed.lock().unwrap_or_else(PoisonError::into_inner);
-        armed.insert(*number, bell.store.reads().calls());
+        armed.insert(*number, (bell.store.reads().calls(), shards));
     }
 }
 
@@ -149,6 +155,28 @@ async fn one_nudge_wakes_every_run() {
     sink.wait_for(40, Duration::from_secs(2)).await.unwrap();
     a.stop().await;
     b.stop().await;
+}
+
+/// A relay that went on sleeping on what it gave up would keep the new owner from it.
+#[tokio::test]
+async fn nobody_sleeps_on_a_shard_that_was_given_up() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let (relay, bell) = sleepy(&store, &sink, false, Duration::from_millis(600));
+    let a = Running::start(&relay);
+    until("the first sleeps on all shards", || {
+        bell.asleep(1) && bell.shards() == 8
+    })
+    .await;
+    let b = Running::start(&relay);
+    until("two owners", || two_owners(&store, 8)).await;
+    until("each sleeps on its own", || bell.asleep(2) && bell.shards() == 8).await;
+    // What the second had taken over stays with nobody when it ends; the first sleeps on all of them again.
+    b.stop().await;
+    until("the first sleeps on all shards", || {
+        bell.asleep(1) && bell.shards() == 8
+    })
+    .await;
+    a.stop().await;
 }
 
 #[tokio::test]
