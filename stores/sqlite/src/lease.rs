@@ -159,12 +159,13 @@ impl Book<'_> {
         self.now.saturating_add(clock::micros(ahead))
     }
 
-    /// Takes one shard if it may be taken. Taking it from an expired owner counts as unclean.
+    /// Takes one shard if it may be taken. Taking it from an expired owner counts as unclean; of what the owner before
+    /// that one had in hand, some may be unmarked still.
     fn take(&self, beat: &Heartbeat, state: &State) -> Result<bool> {
         let changed = self.execute(
             "UPDATE {outbox_shard} SET token = token + 1, owner = ?2,
                     unclean = unclean + (owner IS NOT NULL),
-                    maybe_sent = iif(owner IS NULL, maybe_sent,
+                    maybe_sent = max(maybe_sent,
                         coalesce((SELECT in_flight FROM {outbox_relay} WHERE relay = owner), 0))
              WHERE shard = ?1
                AND NOT EXISTS (SELECT 1 FROM {outbox_relay}

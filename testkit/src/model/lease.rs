@@ -145,7 +145,7 @@ impl Model {
             };
             if let Some(window) = expired {
                 state.unclean += 1;
-                state.maybe_sent = window;
+                state.maybe_sent = state.maybe_sent.max(window);
             }
             state.token = Token(state.token.0 + 1);
             state.owner = Some(beat.relay.clone());

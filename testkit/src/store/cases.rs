@@ -31,6 +31,7 @@ cases! { $ store_suite, store, "Store"
         a_settle_resets_the_count_and_the_suspect;
         a_release_resets_the_count_and_what_may_be_sent;
         a_suspect_is_handed_to_the_next_owner;
+        a_second_takeover_forgets_nothing_that_may_be_sent;
         another_suspect_has_a_count_of_its_own;
         a_suspect_of_a_foreign_shard_is_not_written;
     }

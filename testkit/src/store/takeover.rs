@@ -96,6 +96,19 @@ pub(super) async fn a_release_resets_the_count_and_what_may_be_sent(bench: Bench
     }
 }
 
+/// What the first owner had in hand may still be unmarked when the second ends, however little that one had.
+pub(super) async fn a_second_takeover_forgets_nothing_that_may_be_sent(bench: Bench) {
+    bench.relay_with_term("a", SHORT).await;
+    let mut second = take_over_for(&bench, "b", SHORT).await;
+    let modest = Heartbeat {
+        window: WINDOW / 2,
+        ..second.heartbeat()
+    };
+    second.say(modest).await;
+    let third = take_over(&bench, "c").await;
+    assert_eq!((third.leases[0].unclean, third.leases[0].maybe_sent), (2, WINDOW));
+}
+
 /// Fault C9. A row is found guilty by ends of its own, not by those that were before it was tried.
 pub(super) async fn another_suspect_has_a_count_of_its_own(bench: Bench) {
     bench.relay_with_term("a", SHORT).await;

@@ -54,8 +54,8 @@ BEGIN
         -- Not those given up in this very call, which are meant for others. A row locked by a settle waits for the next beat.
         UPDATE {outbox_shard} s SET token = s.token + 1, owner = me,
             unclean = s.unclean + (s.owner IS NOT NULL)::integer,
-            maybe_sent = CASE WHEN s.owner IS NULL THEN s.maybe_sent
-                ELSE coalesce((SELECT r.in_flight FROM {outbox_relay} r WHERE r.relay = s.owner), 0) END
+            -- Of what the owner before the last had in hand, some may be unmarked still.
+            maybe_sent = greatest(s.maybe_sent, (SELECT r.in_flight FROM {outbox_relay} r WHERE r.relay = s.owner))
         WHERE s.shard IN (
             SELECT c.shard FROM {outbox_shard} c
             WHERE c.owner IS DISTINCT FROM me AND c.shard <> ALL (released)
