@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use postrider_core::Page;
+use tokio::time::Instant;
 
 use crate::decode::Answer;
 
@@ -28,7 +29,14 @@ pub(crate) type Line = (String, String, i16);
 /// Where searches that were cut short go on, by shard. The only thing that is remembered between reads.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
-    from: Mutex<BTreeMap<i16, Line>>,
+    from: Mutex<BTreeMap<i16, Place>>,
+}
+
+#[derive(Debug)]
+struct Place {
+    line: Line,
+    /// When the first of the heads comes due that this round has passed.
+    next_due: Option<Instant>,
 }
 
 /// Where a search begins, as four arrays.
@@ -40,6 +48,8 @@ pub(crate) struct Begun {
     pub(crate) lanes: Vec<i16>,
     /// Whether any shard began in its middle.
     cut: bool,
+    /// When the first of the heads comes due that the searches before have passed.
+    next_due: Option<Instant>,
 }
 
 impl Round {
@@ -48,9 +58,10 @@ impl Round {
         let from = self.lock();
         let mut begun = Begun::default();
         for shard in shards {
-            let line = from.get(&shard);
-            begun.cut |= line.is_some();
-            let (destination, hash, lane) = match line {
+            let place = from.get(&shard);
+            begun.cut |= place.is_some();
+            begun.next_due = earlier(begun.next_due, place.and_then(|place| place.next_due));
+            let (destination, hash, lane) = match place.map(|place| &place.line) {
                 Some((destination, hash, lane)) => (destination.as_str(), hash.as_str(), *lane),
                 None => NOWHERE,
             };
@@ -62,25 +73,41 @@ impl Round {
         begun
     }
 
-    /// Notes how far a search came. One that did not see everything says when to go on.
+    /// Notes how far a search came. One that did not see everything says when to go on, and the one that ends the round
+    /// when the first of all that were passed comes due.
     pub(crate) fn note(&self, begun: &Begun, answer: &Answer, page: &mut Page) {
         let mut from = self.lock();
         for shard in &begun.shards {
             from.remove(shard);
         }
         let full = answer.visited >= VISITS;
+        let now = Instant::now();
+        let next_due = earlier(begun.next_due, next_due(now, answer, page));
         if full {
-            from.extend(answer.reached.iter().cloned());
-        }
-        let cut = full || begun.cut;
-        // Who asks for no heads has not seen them.
-        page.parked_to_end = answer.all_due && !cut && !begun.shards.is_empty();
-        if cut {
+            let reached = answer.reached.iter().cloned();
+            from.extend(reached.map(|(shard, line)| (shard, Place { line, next_due })));
             page.next_due_in = Some(page.next_due_in.map_or(GO_ON_IN, |known| known.min(GO_ON_IN)));
+        } else if begun.cut {
+            page.next_due_in = next_due.map(|at| at.saturating_duration_since(now));
         }
+        // Who asks for no heads has not seen them.
+        page.parked_to_end = answer.all_due && !full && !begun.cut && !begun.shards.is_empty();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i16, Line>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i16, Place>> {
         self.from.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// When to look at the lines of a search again. Where a head was due, others may be, or the one behind it.
+fn next_due(now: Instant, answer: &Answer, page: &Page) -> Option<Instant> {
+    let wait = match answer.all_due && page.parked.is_empty() {
+        true => page.next_due_in?,
+        false => GO_ON_IN,
+    };
+    now.checked_add(wait)
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }

@@ -35,6 +35,8 @@ pub(crate) struct Line {
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     from: Option<Line>,
+    /// When the first of the heads comes due that this round has passed.
+    next_due: Option<i64>,
 }
 
 /// What a search has found.
@@ -112,31 +114,32 @@ impl<'tx, 'a> Search<'tx, 'a> {
         })
     }
 
-    /// Walks once around all lines, or as far as one read goes.
+    /// Walks over all lines, or as far as one read goes. The read that ends a round says when the first of all that
+    /// were passed comes due.
     pub(crate) fn due(&mut self, round: &Mutex<Round>) -> Result<Due> {
-        let mut due = Due {
-            to_end: true,
-            ..Due::default()
-        };
         // A panic under this lock leaves at worst an odd place to go on from.
         let mut round = round.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let began = round.from.take();
-        let mut at = began.clone();
-        let mut wrapped = began.is_none();
+        let Round { from, next_due } = std::mem::take(&mut *round);
+        let mut due = Due {
+            to_end: from.is_none(),
+            next_in: next_due.map(|at| clock::until(self.now, at)),
+            ..Due::default()
+        };
+        let mut at = from;
         for _ in 0..VISITS {
             let Some((line, seq, next_attempt)) = self.line_behind(at.as_ref())? else {
-                if wrapped {
-                    return Ok(due.sorted());
-                }
-                (wrapped, at) = (true, None);
-                continue;
-            };
-            if wrapped && began.as_ref().is_some_and(|began| line > *began) {
                 return Ok(due.sorted());
-            }
+            };
             self.visit(&line, seq, next_attempt, &mut due)?;
             at = Some(line);
         }
+        // Where a head is due, the one behind it may be next.
+        if !due.heads.is_empty() {
+            due.wait_for(GO_ON_IN);
+        }
+        round.next_due = due
+            .next_in
+            .map(|wait| self.now.saturating_add(clock::micros(wait)));
         round.from = at;
         due.to_end = false;
         due.wait_for(GO_ON_IN);

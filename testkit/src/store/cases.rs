@@ -106,6 +106,7 @@ cases! { $ store_suite, store, "Store"
         shards_not_asked_for_are_left_out [SeveralShards];
         bad_rows_stay_bad_when_parked [BadRows];
         parked_bytes_are_bounded_but_one_row_always_comes;
+        many_lines_that_wait_are_left_alone;
     }
     lines {
         only_heads_are_due_and_followers_are_counted;

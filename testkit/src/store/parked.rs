@@ -200,3 +200,18 @@ pub(super) async fn parked_bytes_are_bounded_but_one_row_always_comes(bench: Ben
     );
     assert_eq!(relay.read(bounded(1 << 20)).await.parked.len(), 6);
 }
+
+/// A store may look at so many lines in several reads. Once it has seen all of them, it knows when to look again.
+pub(super) async fn many_lines_that_wait_are_left_alone(bench: Bench) {
+    let parks: Vec<_> = (0..2_500)
+        .map(|n| (event(&format!("e{n}"), &format!("k{n}")), refused("d", HOUR)))
+        .collect();
+    let (relay, _) = bench.parked(&parks).await;
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let page = relay.read(relay.everything()).await;
+        assert!(page.parked.is_empty(), "nothing is due within the hour");
+        waits.push(page.next_due_in.expect("something comes due by time alone"));
+    }
+    assert!(waits.iter().any(|wait| *wait > HOUR / 2), "{waits:?}");
+}
