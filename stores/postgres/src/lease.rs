@@ -1,6 +1,6 @@
 //! Ownership: who may publish, by the database's clock. The steps are in the function `outbox_heartbeat`.
 
-use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Token};
+use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Suspect, Token};
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::session::Session;
 
 const HEARTBEAT: &str = "SELECT share, leases, controls, (SELECT max(version) FROM {outbox_migrations}),
             (SELECT count(*) FROM {outbox_shard})
-     FROM {outbox_heartbeat}($1, pg_catalog.make_interval(secs => $2), $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+     FROM {outbox_heartbeat}($1, pg_catalog.make_interval(secs => $2), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// Registers or renews the relay, releases and claims shards, and answers with what it owns.
 pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbeat) -> Result<Standing> {
@@ -38,6 +38,7 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
                 &given_tokens,
                 &suspects,
                 &places,
+                &i32::try_from(Suspect::COUNTS_FROM).unwrap_or(i32::MAX),
             ],
         )
         .await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, Token};
+use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, Suspect, Token};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
@@ -109,9 +109,15 @@ impl Book<'_> {
                     // Another suspect has a count of its own: it is found guilty by its own ends, not by those of
                     // others.
                     "UPDATE {outbox_shard} SET suspect = ?4,
-                        unclean = CASE WHEN suspect IS NOT ?4 THEN min(unclean, 3) ELSE unclean END
+                        unclean = CASE WHEN suspect IS NOT ?4 THEN min(unclean, ?5) ELSE unclean END
                      WHERE shard = ?1 AND owner = ?2 AND token = ?3",
-                    params![shard.0, &*beat.relay.0, number(*token), row::place(suspect.seq)],
+                    params![
+                        shard.0,
+                        &*beat.relay.0,
+                        number(*token),
+                        row::place(suspect.seq),
+                        Suspect::COUNTS_FROM
+                    ],
                 )?;
             }
         }

@@ -3,7 +3,7 @@
 CREATE FUNCTION {outbox_heartbeat}(
     me text, term interval, takes boolean, in_window bigint, me_version text,
     held_shards smallint[], held_tokens bigint[], given_shards smallint[], given_tokens bigint[],
-    suspect_shards smallint[], suspect_seqs bigint[],
+    suspect_shards smallint[], suspect_seqs bigint[], counts_from integer,
     OUT share smallint, OUT leases text[], OUT controls text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -38,7 +38,7 @@ BEGIN
 
     -- Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
     UPDATE {outbox_shard} s SET suspect = u.seq,
-        unclean = CASE WHEN s.suspect IS DISTINCT FROM u.seq THEN least(s.unclean, 3) ELSE s.unclean END
+        unclean = CASE WHEN s.suspect IS DISTINCT FROM u.seq THEN least(s.unclean, counts_from) ELSE s.unclean END
     FROM unnest(suspect_shards, suspect_seqs) u(shard, seq)
     WHERE s.shard = u.shard AND s.owner = me AND EXISTS (
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
