@@ -126,11 +126,11 @@ impl MemorySink {
         let mut failed = HashSet::new();
         let mut state = self.shared.lock();
         let answer = |message| {
-            if failed.contains(&message_key(message)) {
+            if failed.contains(&order_key(message)) {
                 return Answer::failed(ErrorKind::Behind, "an earlier event of its key failed");
             }
             take(&mut state, message).unwrap_or_else(|failure| {
-                failed.insert(message_key(message));
+                failed.insert(order_key(message));
                 Answer::Failed(failure)
             })
         };
@@ -187,6 +187,6 @@ fn take(state: &mut State, message: &Message) -> Result<Answer, Failure> {
     }
 }
 
-fn message_key(message: &Message) -> &str {
+fn order_key(message: &Message) -> &str {
     message.order_key.as_str()
 }

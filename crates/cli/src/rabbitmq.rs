@@ -7,7 +7,7 @@ use crate::config::{Broker, Declare, Preset, Problem, Rabbit};
 use crate::failure::Failure;
 use crate::wire::refuse;
 
-/// Makes the sink of a broker. It connects when the first event is published.
+/// Makes the sink of a broker. Nothing is connected yet: its relay does that when it starts.
 pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, Failure> {
     RabbitSink::new(options(name, broker, rabbit)).map_err(|error| unusable(name, broker, &error))
 }

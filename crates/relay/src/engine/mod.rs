@@ -3,7 +3,7 @@
 //! It takes facts (rows read, answers, leases, time) and gives commands (read, publish, settle, renew, sleep until). It
 //! never touches a socket, a clock or a random source of its own, so a seed replays any run.
 //!
-//! The way of one event through these files: [`lease`](self) grants the shard, `read` asks for rows behind the floor,
+//! The way of one event through these files: [`lease`](self) grants the shard, `read` asks for rows above the floor,
 //! `arrive` turns a row into an `item` with one delivery per destination, `send` hands deliveries over in the order of
 //! their `line`, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
 
