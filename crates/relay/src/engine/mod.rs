@@ -17,6 +17,7 @@ mod lease;
 mod line;
 mod note;
 mod plant;
+mod poll;
 mod read;
 mod ready;
 mod rows;

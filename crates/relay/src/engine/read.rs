@@ -1,7 +1,6 @@
 //! Asking for rows: from behind a floor that never passes a row still to come, as many as there is room for.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use postrider_core::{
     DeadLetter, DestinationId, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token,
@@ -9,13 +8,10 @@ use postrider_core::{
 
 use super::again::Again;
 use super::note::Note;
+use super::poll::{self, Bell, Found};
 use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
-/// The first wait after a read that found nothing; doubled up to the poll interval.
-const BUSY_POLL: Duration = Duration::from_millis(2);
-/// Once reads have found nothing for this long, the doorbell is armed.
-const ARM_AFTER: Duration = Duration::from_millis(15);
 /// Due heads per read, and rows behind each.
 const HEADS: usize = 256;
 const FOLLOWERS: u32 = 64;
@@ -24,16 +20,16 @@ const LEAST_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    ranges: BTreeMap<(Shard, Lane), Floor>,
-    under_way: Option<UnderWay>,
-    next_at: Time,
-    poll: Duration,
-    empty: bool,
+    pub(super) ranges: BTreeMap<(Shard, Lane), Floor>,
+    pub(super) under_way: Option<UnderWay>,
+    pub(super) next_at: Time,
+    pub(super) poll: std::time::Duration,
+    pub(super) empty: bool,
     /// Something happened since the read under way was asked for.
-    stale: bool,
+    pub(super) stale: bool,
     /// The last read left something out.
-    partly: bool,
-    bell: Bell,
+    pub(super) partly: bool,
+    pub(super) bell: Bell,
     again: Again,
     swept_at: Option<Time>,
     /// How far the sweep under way has come, per range.
@@ -42,14 +38,14 @@ pub(super) struct Reading {
 
 /// How far a range has been read: everything at or below is settled or in memory.
 #[derive(Debug, Default)]
-struct Floor {
+pub(super) struct Floor {
     scanned: Seq,
     /// The last read filled its limit: more is waiting.
-    more: bool,
+    pub(super) more: bool,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+pub(super) struct UnderWay {
     call: Call,
     ranges: Vec<Range>,
     tokens: BTreeMap<Shard, Token>,
@@ -57,17 +53,6 @@ struct UnderWay {
     after_arming: bool,
     /// Something was left out for want of room, or because its destination is closed.
     partly: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Bell {
-    #[default]
-    Off,
-    Arming,
-    /// Armed; one more read must find nothing before it may be trusted.
-    Armed,
-    /// Asleep until it rings or the poll interval is over.
-    Asleep,
 }
 
 impl Reading {
@@ -88,52 +73,6 @@ impl Reading {
 }
 
 impl Engine {
-    /// There may be something new: read at once.
-    pub(super) fn read_soon(&mut self, now: Time) {
-        // What is under way may have looked before whatever happened: that it finds nothing says nothing.
-        self.reading.stale = self.reading.under_way.is_some();
-        self.reading.next_at = now;
-        self.reading.poll = Duration::ZERO;
-        self.reading.empty = false;
-    }
-
-    pub(super) fn on_armed(&mut self, now: Time, armed: bool) {
-        if armed && self.reading.bell == Bell::Arming {
-            self.reading.bell = Bell::Armed;
-            self.reading.next_at = now;
-        } else {
-            self.reading.bell = Bell::Off;
-        }
-    }
-
-    pub(super) fn on_rang(&mut self, now: Time, out: &mut Vec<Command>) {
-        self.disarm(out);
-        self.read_soon(now);
-    }
-
-    /// Takes the doorbell down: somebody is awake, or it was armed for other shards.
-    pub(super) fn disarm(&mut self, out: &mut Vec<Command>) {
-        if self.reading.bell != Bell::Off {
-            self.reading.bell = Bell::Off;
-            out.push(Command::Disarm);
-        }
-    }
-
-    /// A settle made room: what was left out for want of it is read at once.
-    pub(super) fn read_on(&mut self, now: Time) {
-        if self.reading.partly || self.reading.ranges.values().any(|floor| floor.more) {
-            self.reading.next_at = now;
-            self.reading.poll = Duration::ZERO;
-        }
-    }
-
-    /// When the next read is due; none while one is under way or none can be made, so that nobody wakes in vain.
-    pub(super) fn read_wake(&self, now: Time) -> Option<Time> {
-        let reading = self.reading.under_way.is_some();
-        let serving = !self.leases.held.is_empty() && self.leases.is_valid(now);
-        (!reading && serving && self.stop.is_none() && !self.controls.paused).then_some(self.reading.next_at)
-    }
-
     /// Asks for rows when there is room and the time has come.
     pub(super) fn ask_read(&mut self, now: Time, out: &mut Vec<Command>) {
         if self.read_wake(now).is_none_or(|at| now < at) {
@@ -146,7 +85,7 @@ impl Engine {
             .saturating_sub(self.rows.parked_len());
         if ranges.is_empty() && heads == 0 {
             // Every lane is full: the next settle makes room, and this is looked at again after every fact.
-            self.reading.next_at = now + BUSY_POLL;
+            self.reading.next_at = now + poll::SOON;
             return;
         }
         let call = self.call();
@@ -308,7 +247,10 @@ impl Engine {
             .collect();
         self.note_stranded(&under_way, &page, out);
         self.move_floors(&under_way, &page, &shards);
-        let found = !page.queued.is_empty() || !page.parked.is_empty();
+        let found = Found {
+            rows: page.queued.len(),
+            parked: !page.parked.is_empty(),
+        };
         let next_due_in = page.next_due_in;
         for row in page.queued {
             if shards.contains(&row.shard) && !self.rows.has_queued(row.shard, row.seq) {
@@ -326,9 +268,8 @@ impl Engine {
             self.leases.read_parked_to_end(*shard);
         }
         self.rows.trust_again(call);
-        let look_again = std::mem::take(&mut self.reading.stale);
         self.reading.partly = under_way.partly;
-        self.plan_next(now, found || look_again, under_way.after_arming, next_due_in, out);
+        self.plan_next(now, found, under_way.after_arming, next_due_in, out);
     }
 
     /// Rows that only the sweep found lie at or below a floor that had passed them.
@@ -381,41 +322,5 @@ impl Engine {
         if under_way.sweep && swept {
             self.reading.sweep = None;
         }
-    }
-
-    /// Busy: again at once. Quiet: a little later each time. Quiet for a while: arm the doorbell, look once more, sleep.
-    fn plan_next(
-        &mut self,
-        now: Time,
-        found: bool,
-        after_arming: bool,
-        next_due_in: Option<Duration>,
-        out: &mut Vec<Command>,
-    ) {
-        self.reading.empty = !found && !self.reading.partly;
-        if found {
-            self.reading.poll = Duration::ZERO;
-            self.reading.next_at = now;
-            self.disarm(out);
-            return;
-        }
-        let reading = &mut self.reading;
-        let poll_interval = self.settings.poll_interval;
-        reading.poll = (reading.poll * 2).clamp(BUSY_POLL, poll_interval.max(BUSY_POLL));
-        let mut wait = reading.poll;
-        if after_arming && reading.bell == Bell::Armed {
-            reading.bell = Bell::Asleep;
-        }
-        match reading.bell {
-            Bell::Asleep => wait = poll_interval,
-            Bell::Off if self.identity.doorbell && reading.poll > ARM_AFTER => {
-                reading.bell = Bell::Arming;
-                let shards = self.leases.held.keys().copied().collect();
-                out.push(Command::Arm(shards));
-            }
-            _ => {}
-        }
-        let due = next_due_in.map_or(wait, |due| due.max(Duration::from_millis(1)));
-        self.reading.next_at = now + wait.min(due);
     }
 }
