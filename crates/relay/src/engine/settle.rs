@@ -17,7 +17,7 @@ use super::{Call, Command, Engine, Plant, Time};
 const ENTRIES: usize = 2_048;
 /// How long after one settle the next begins, unless this many are decided: each is a commit, beside those of the
 /// producers, and a publish does not wait for it.
-const PACE: Duration = Duration::from_millis(10);
+const PACE: Duration = Duration::from_millis(20);
 const MANY: usize = 256;
 /// Refusals of a whole settle before it is written in parts: by then it is no passing trouble.
 const PATIENCE: u32 = 3;
