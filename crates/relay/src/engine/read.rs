@@ -1,4 +1,4 @@
-//! Asking for rows: from behind a floor that never passes a row still to come, as many as there is room for.
+//! Asking for rows: from above a floor that never passes a row still to come, as many as there is room for.
 
 use std::collections::BTreeMap;
 
