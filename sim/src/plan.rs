@@ -132,12 +132,13 @@ impl Plan {
             shards: [1, 1, 2, 4, 8][rng.below(5)],
             keys: rng.between(1, 8),
             writers: rng.between(1, 6),
-            relays: rng.between(1, 3),
+            // One that is alone and loses its shards gets them back, with whatever it remembers of them.
+            relays: [1, 1, 2, 3][rng.below(4)],
             storm: Duration::from_secs(rng.between(5, 30) as u64),
             events: [30, 80, 150, 300][rng.below(4)],
             settings,
             // Most runs go without the sweep: it is the net, and would hide what falls past a floor.
-            sweep_every: Duration::from_secs([30, 10_000, 10_000, 10_000][rng.below(4)]),
+            sweep_every: Duration::from_secs([30, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000][rng.below(8)]),
             ordered: [rng.chance(0.5), rng.chance(0.5)],
             skip: rng.chance(0.2),
             limits: Limits {

@@ -322,7 +322,7 @@ impl Engine {
     ) -> Then {
         self.note_dead(item, destination.cloned(), &failure, out);
         let Origin::Parked(parked) = &item.origin else {
-            return Then::Split(Vec::new());
+            return Then::Again(Park::dead(destination.cloned(), failure));
         };
         Then::Again(Park {
             attempts: parked.attempts,
@@ -335,7 +335,7 @@ impl Engine {
     /// A redriven row without a destination of the present configuration is routed as if it were new.
     fn route_again(&self, item: &Item, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
-            return Then::Split(Vec::new());
+            return self.still_dead(item, None, Failure::new(ErrorKind::BadRow, "the row is no event"), out);
         };
         match self.router.route(&self.identity.outbox, event) {
             Routed::Dropped => {

@@ -83,10 +83,14 @@ impl Item {
         matches!(self.origin, Origin::Queued)
     }
 
+    /// Whether it is known what becomes of it everywhere. Of one without deliveries and without a verdict nothing is known, and
+    /// it stays where it is.
     pub(super) fn is_decided(&self) -> bool {
-        self.deliveries
-            .iter()
-            .all(|one| !matches!(one.state, State::Pending | State::InFlight(_)))
+        (self.verdict.is_some() || !self.deliveries.is_empty())
+            && self
+                .deliveries
+                .iter()
+                .all(|one| !matches!(one.state, State::Pending | State::InFlight(_)))
     }
 
     pub(super) fn is_in_flight(&self) -> bool {

@@ -349,6 +349,7 @@ fn then(item: &Item) -> Then {
     match item.deliveries.first().map(|delivery| &delivery.state) {
         Some(State::Confirmed(receipt)) => Then::Sent(receipt.clone()),
         Some(State::Park(park)) => Then::Again(park.clone()),
+        // Only what is decided comes here, so the others are duplicates.
         Some(State::Duplicate | State::Pending | State::InFlight(_)) | None => Then::Duplicate,
     }
 }
