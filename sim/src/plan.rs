@@ -138,7 +138,9 @@ impl Plan {
             events: [30, 80, 150, 300][rng.below(4)],
             settings,
             // Most runs go without the sweep: it is the net, and would hide what falls past a floor.
-            sweep_every: Duration::from_secs([30, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000][rng.below(8)]),
+            sweep_every: Duration::from_secs(
+                [30, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000][rng.below(8)],
+            ),
             ordered: [rng.chance(0.5), rng.chance(0.5)],
             skip: rng.chance(0.2),
             limits: Limits {

@@ -335,7 +335,12 @@ impl Engine {
     /// A redriven row without a destination of the present configuration is routed as if it were new.
     fn route_again(&self, item: &Item, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
-            return self.still_dead(item, None, Failure::new(ErrorKind::BadRow, "the row is no event"), out);
+            return self.still_dead(
+                item,
+                None,
+                Failure::new(ErrorKind::BadRow, "the row is no event"),
+                out,
+            );
         };
         match self.router.route(&self.identity.outbox, event) {
             Routed::Dropped => {
