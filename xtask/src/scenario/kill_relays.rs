@@ -17,7 +17,7 @@ const WINDOW: u64 = 2_048;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
-    let (events, kills) = stage.size((100_000, 3), (12_000, 1));
+    let (events, kills) = stage.size((100_000, 3), (30_000, 1));
     // A start of RabbitMQ takes longer than all of the reduced size; [broker-outage] has one at every size.
     let restart_after = stage.size(2, 0);
     let pair = Pair::open(

@@ -27,14 +27,15 @@ impl Pair<'_> {
     ) -> Result<u64> {
         let owner = relay.id()?;
         relay.freeze()?;
-        proxy.set(Faults {
-            deaf: true,
-            ..Faults::default()
-        });
         let mut arrivals = self.arrivals()?;
         until_every(LOOK_EVERY, "a relay has a backlog", PATIENCE, || {
             Ok((self.queued_for(&owner)? >= BACKLOG).then_some(()))
         })?;
+        // Only now: what was in flight before is answered by then, and small calls do not take the place of full ones.
+        proxy.set(Faults {
+            deaf: true,
+            ..Faults::default()
+        });
         relay.thaw()?;
         let mut ids = Vec::new();
         until_every(LOOK_EVERY, "enough is unconfirmed", PATIENCE, || {
