@@ -94,8 +94,9 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
     }
 }
 
-/// A thread for each outbox, as far as there are cores. An event passes from task to task a dozen times on its way, and waking
-/// another thread for each costs more than the work: at 500 events/s the median latency with two was a third higher.
+/// A thread for each outbox, as far as there are cores. An event passes from task to task a dozen times on its way, and
+/// waking another thread for each costs more than the work: at 500 events/s the median latency with two was a third
+/// higher.
 fn runtime(threads: usize) -> std::io::Result<tokio::runtime::Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,5 @@
-//! The rows of a read as the engine knows them: the event, what stands in its way, and where its id was published before.
+//! The rows of a read as the engine knows them: the event, what stands in its way, and where its id was published
+//! before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,9 +53,9 @@ mod column {
 /// How many columns only the head of the answer fills: the last ones.
 pub(crate) const HEAD: usize = column::FILE + 1 - column::GIVEN;
 
-/// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the destination.
-/// Headers do not count: a producer that repeats itself sends a new trace context with the same event. The bounds on the
-/// time leave the partitions of other days out.
+/// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
+/// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event. The
+/// bounds on the time leave the partitions of other days out.
 pub(crate) fn sent_before(table: &str) -> String {
     let sent = sent(table, "$17");
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");

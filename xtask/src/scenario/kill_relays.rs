@@ -23,7 +23,8 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let pair = Pair::open(
         stage,
         &Setup {
-            // Long, because the relay to be killed is frozen until it has a backlog, and must still own its shards then.
+            // Long, because the relay to be killed is frozen until it has a backlog, and must still own its shards
+            // then.
             relay: format!("window = {WINDOW}\nlease = \"10s\""),
             ..Setup::default()
         },

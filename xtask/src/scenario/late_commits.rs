@@ -1,10 +1,10 @@
 //! [late-commits] Writers take turns on a row lock per key and some hold their transaction open, so that rows become
 //! visible long after later ones; an unrelated transaction is open all the time.
 //!
-//! 64 customers at 1,000 orders a second: a customer's turn comes every 64 ms, and a transaction that is held stays open
-//! for 20 ms, so whoever comes next often waits for it and inserts the moment it commits. Most shards have two customers or
-//! more, so that a late row has later neighbours. The rate is one that service, database, relay, broker and consumer keep up
-//! with on two cores: what is measured is the relay, not a queue in front of it.
+//! 64 customers at 1,000 orders a second: a customer's turn comes every 64 ms, and a transaction that is held stays
+//! open for 20 ms, so whoever comes next often waits for it and inserts the moment it commits. Most shards have two
+//! customers or more, so that a late row has later neighbours. The rate is one that service, database, relay, broker
+//! and consumer keep up with on two cores: what is measured is the relay, not a queue in front of it.
 
 use std::time::Duration;
 

@@ -42,8 +42,8 @@ impl Engine {
     }
 
     /// One closed destination of several must not fill the window: once its rows exceed their share they are parked,
-    /// uncharged. One that is limited, by rate or by what is in flight, counts as closed while it is at its limit. A sole
-    /// closed destination just stops the reading.
+    /// uncharged. One that is limited, by rate or by what is in flight, counts as closed while it is at its limit. A
+    /// sole closed destination just stops the reading.
     pub(super) fn hold_back(&mut self, now: Time) {
         let closed =
             |circuit: &Circuit| circuit.is_open() || circuit.is_shut(now) || circuit.is_at_limit(now);
@@ -71,9 +71,9 @@ impl Engine {
         self.settings.window / (2 * self.circuits.len().max(1))
     }
 
-    /// Whether an event that waits in a line was refused elsewhere, or has arrived elsewhere and waits for long: that must
-    /// be written down, so that people see it and it is tried again or not repeated, and must not wait for the line's
-    /// destination.
+    /// Whether an event that waits in a line was refused elsewhere, or has arrived elsewhere and waits for long: that
+    /// must be written down, so that people see it and it is tried again or not repeated, and must not wait for the
+    /// line's destination.
     fn waits_half_decided(&self, line: LineId, for_long: bool) -> bool {
         let failed = |item: &Item| {
             let failure = |one: &Delivery| matches!(&one.state, State::Park(park) if park.failure.is_some());

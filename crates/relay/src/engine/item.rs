@@ -83,8 +83,8 @@ impl Item {
         matches!(self.origin, Origin::Queued)
     }
 
-    /// Whether it is known what becomes of it everywhere. Of one without deliveries and without a verdict nothing is known, and
-    /// it stays where it is.
+    /// Whether it is known what becomes of it everywhere. Of one without deliveries and without a verdict nothing is
+    /// known, and it stays where it is.
     pub(super) fn is_decided(&self) -> bool {
         (self.verdict.is_some() || !self.deliveries.is_empty())
             && self

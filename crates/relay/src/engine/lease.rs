@@ -254,7 +254,8 @@ impl Engine {
         {
             held.draining = true;
         }
-        // Others hold shards, and may give them up at any time: whoever is left must not find out a third of a lease later.
+        // Others hold shards, and may give them up at any time: whoever is left must not find out a third of a lease
+        // later.
         if self.leases.held.len() < share || !self.leases.has_all() {
             self.leases.next_beat = self.leases.next_beat.min(now + HUNGRY);
         }

@@ -83,8 +83,9 @@ impl Rows {
             || line.is_some_and(|line| !line.parking.is_empty() || line.void_to.is_some())
     }
 
-    /// Lets a line stand in the queue of its destination exactly while it has something to hand over and nothing unanswered:
-    /// nobody takes lines from the queue of a closed destination, so one that stayed there would stay for ever.
+    /// Lets a line stand in the queue of its destination exactly while it has something to hand over and nothing
+    /// unanswered: nobody takes lines from the queue of a closed destination, so one that stayed there would stay for
+    /// ever.
     pub(super) fn make_ready(&mut self, id: LineId) {
         let Some(line) = self.lines.get_mut(id) else {
             return;

@@ -252,7 +252,8 @@ impl Engine {
         wake
     }
 
-    /// Whether every shard is held, nothing is in memory and the last complete read found nothing: what `drain` waits for.
+    /// Whether every shard is held, nothing is in memory and the last complete read found nothing: what `drain` waits
+    /// for.
     pub fn is_idle(&self) -> bool {
         self.leases.has_all()
             && self.rows.is_empty()

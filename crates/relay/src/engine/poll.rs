@@ -1,4 +1,5 @@
-//! When to read: soon while there is work, less and less often while there is none, and then asleep until the doorbell rings.
+//! When to read: soon while there is work, less and less often while there is none, and then asleep until the doorbell
+//! rings.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use super::{Command, Engine, Time};
 pub(super) const SOON: Duration = Duration::from_millis(1);
 /// Once reads have found nothing for this long, the doorbell is armed.
 const ARM_AFTER: Duration = Duration::from_millis(15);
-/// After a read that found all there was, the next waits this long for every row that it found, up to so long. Reads of a few
-/// rows cost the database as much as reads of many, beside the producers that it should serve.
+/// After a read that found all there was, the next waits this long for every row that it found, up to so long. Reads of
+/// a few rows cost the database as much as reads of many, beside the producers that it should serve.
 const PER_ROW: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(12);
 
@@ -78,8 +79,8 @@ impl Engine {
         (!reading && serving && self.stop.is_none() && !self.controls.paused).then_some(self.reading.next_at)
     }
 
-    /// Busy: again at once, or as soon as a few more may be there. Quiet: a little later each time. Quiet for a while: arm
-    /// the doorbell, look once more, sleep.
+    /// Busy: again at once, or as soon as a few more may be there. Quiet: a little later each time. Quiet for a while:
+    /// arm the doorbell, look once more, sleep.
     pub(super) fn plan_next(
         &mut self,
         now: Time,

@@ -163,7 +163,8 @@ impl Engine {
                 .filter(|shard| self.floor(**shard, lane).more)
                 .count();
             for &shard in &serving {
-                // A shard that filled its last quota shares the room with the others that did; the rest get an even share.
+                // A shard that filled its last quota shares the room with the others that did; the rest get an even
+                // share.
                 let among = if self.floor(shard, lane).more {
                     busy
                 } else {

@@ -1,5 +1,5 @@
-//! The queues of lines that can hand something over, one for each destination and lane: first come, first served, and a line
-//! that has nothing left leaves from wherever it stands.
+//! The queues of lines that can hand something over, one for each destination and lane: first come, first served, and a
+//! line that has nothing left leaves from wherever it stands.
 
 use std::collections::BTreeMap;
 

@@ -21,8 +21,8 @@ const PACE: Duration = Duration::from_millis(20);
 const MANY: usize = 256;
 /// Refusals of a whole settle before it is written in parts: by then it is no passing trouble.
 const PATIENCE: u32 = 3;
-/// Into how many parts a refused settle is divided. Finding one entry among many takes a refusal a step, and each may take
-/// as long as the database waits for a lock.
+/// Into how many parts a refused settle is divided. Finding one entry among many takes a refusal a step, and each may
+/// take as long as the database waits for a lock.
 const PARTS: usize = 8;
 /// The longest pause between parts that are refused: a database that refuses everything is not asked without end.
 const PART_PAUSE: Duration = Duration::from_millis(100);
@@ -185,9 +185,9 @@ impl Engine {
             .all(|one| self.follows_closely(item.seq, one, chosen))
     }
 
-    /// Whether everything before a row in its line is published, or parked by this very settle. A confirmed row was sent
-    /// in its turn, and a parked one was asked the same, so the nearest of either tells; a duplicate tells nothing,
-    /// because it was decided when it arrived.
+    /// Whether everything before a row in its line is published, or parked by this very settle. A confirmed row was
+    /// sent in its turn, and a parked one was asked the same, so the nearest of either tells; a duplicate tells
+    /// nothing, because it was decided when it arrived.
     fn follows_closely(&self, seq: Seq, delivery: &Delivery, chosen: &BTreeSet<ItemId>) -> bool {
         let Some(line) = self.rows.line(delivery.line) else {
             return true;
@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// The row stays in memory as it is, and so holds its key and the floor back: forgotten, it would be read and published
-    /// again, and others of its key before it.
+    /// The row stays in memory as it is, and so holds its key and the floor back: forgotten, it would be read and
+    /// published again, and others of its key before it.
     fn kept(&mut self, now: Time, id: ItemId, out: &mut Vec<Command>) {
         let Some(item) = self.rows.item_mut(id) else {
             return;

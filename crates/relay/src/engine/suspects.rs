@@ -26,7 +26,8 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// Whether a failure of this kind may be an event's own doing. A nack is not: the queue is full, or short of replicas.
+    /// Whether a failure of this kind may be an event's own doing. A nack is not: the queue is full, or short of
+    /// replicas.
     pub(super) fn blames(kind: ErrorKind) -> bool {
         matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut)
     }

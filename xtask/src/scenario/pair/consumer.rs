@@ -26,8 +26,8 @@ use crate::scenario::shop::now_us;
 const PREFETCH: u16 = 1_000;
 /// Events that take effect in one transaction.
 const BATCH: usize = 500;
-/// How long a batch gathers. Each is a commit and an acknowledgement, which the disk writes beside those of the servers that
-/// are measured; when a message arrived is noted before.
+/// How long a batch gathers. Each is a commit and an acknowledgement, which the disk writes beside those of the servers
+/// that are measured; when a message arrived is noted before.
 const GATHER: Duration = Duration::from_millis(20);
 /// Between two attempts while the broker is away, and between two looks at the queues in the end.
 const PAUSE: Duration = Duration::from_millis(100);
