@@ -50,8 +50,22 @@ mod column {
     pub(super) const FILE: usize = BLOCKED + 19;
 }
 
+/// The names and types of the columns behind the row's own, and what the head of every answer says.
+const NAMED: &str = "NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL::text AS destination, \
+     NULL::text AS order_key, NULL::bigint AS version, NULL::bigint AS attempts, NULL::bigint AS failures, \
+     NULL::boolean AS maybe_sent, NULL::boolean AS redriven, NULL::timestamptz AS first_failed_at, \
+     NULL::timestamptz AS last_failed_at, NULL::bigint AS range, NULL::text AS line, \
+     (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given, \
+     (SELECT max(m.version) FROM {outbox_migrations} m) AS installed, now() AS moment";
+
+/// A statement that answers in these columns: `{head}` stands for what the head has in common, `{no_head}` for its absence.
+pub(crate) fn answers(template: &str) -> String {
+    let no_head = ["NULL"; HEAD].join(", ");
+    template.replace("{head}", NAMED).replace("{no_head}", &no_head)
+}
+
 /// How many columns only the head of the answer fills: the last ones.
-pub(crate) const HEAD: usize = column::FILE + 1 - column::GIVEN;
+const HEAD: usize = column::FILE + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
 /// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event. The

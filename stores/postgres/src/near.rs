@@ -36,10 +36,9 @@ impl Near {
             true => format!("EXISTS (SELECT 1 {})", decode::sent("o", "$7")),
             false => "$7::double precision IS NOT NULL".to_owned(),
         };
-        let template = include_str!("sql/read_near.sql")
+        let template = decode::answers(include_str!("sql/read_near.sql"))
             .replace("{near}", &NEAR.to_string())
-            .replace("{known o}", &known)
-            .replace("{no_head}", &["NULL"; decode::HEAD].join(", "));
+            .replace("{known o}", &known);
         Self {
             sql: tables.sql(&template),
             parked: AtomicBool::new(true),

@@ -37,7 +37,7 @@ impl Statements {
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
 pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
-    let mut template = include_str!("sql/read.sql").replace("{no_head}", &["NULL"; decode::HEAD].join(", "));
+    let mut template = decode::answers(include_str!("sql/read.sql"));
     for table in ["o", "p"] {
         let known = match dedup {
             true => decode::sent_before(table),

@@ -104,13 +104,7 @@ fitting AS MATERIALIZED (
     ) c WHERE c.total <= (SELECT r.bytes FROM room r) OR (c.n = 1 AND NOT EXISTS (SELECT 1 FROM taken))
 )
 -- Kind 0.
-SELECT 0 AS kind, {no_columns}, NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL::text AS destination,
-       NULL::text AS order_key, NULL::bigint AS version, NULL::bigint AS attempts, NULL::bigint AS failures,
-       NULL::boolean AS maybe_sent, NULL::boolean AS redriven, NULL::timestamptz AS first_failed_at,
-       NULL::timestamptz AS last_failed_at, NULL::bigint AS range, NULL::text AS line,
-       (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given,
-       (SELECT max(m.version) FROM {outbox_migrations} m) AS installed,
-       now() AS moment,
+SELECT 0 AS kind, {no_columns}, {head},
        (SELECT min(h.next_attempt_at) FROM heads h WHERE h.next_attempt_at > now()) AS next_due_at,
        (SELECT count(*) FROM visited) AS visited,
        (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $12::bigint

@@ -22,13 +22,7 @@ simple AS MATERIALIZED (
        ) AS yes
 )
 -- Kind 0.
-SELECT 0 AS kind, {no_columns}, NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL::text AS destination,
-       NULL::text AS order_key, NULL::bigint AS version, NULL::bigint AS attempts, NULL::bigint AS failures,
-       NULL::boolean AS maybe_sent, NULL::boolean AS redriven, NULL::timestamptz AS first_failed_at,
-       NULL::timestamptz AS last_failed_at, NULL::bigint AS range, NULL::text AS line,
-       (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given,
-       (SELECT max(m.version) FROM {outbox_migrations} m) AS installed,
-       now() AS moment, NULL::timestamptz AS next_due_at, 0::bigint AS visited, true AS all_due,
+SELECT 0 AS kind, {no_columns}, {head}, NULL::timestamptz AS next_due_at, 0::bigint AS visited, true AS all_due,
        pg_relation_filenode('{outbox}'::regclass)::bigint AS file
 WHERE (SELECT s.yes FROM simple s)
 UNION ALL
