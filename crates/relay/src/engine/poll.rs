@@ -12,7 +12,7 @@ const ARM_AFTER: Duration = Duration::from_millis(15);
 /// After a read that found all there was, the next waits this long for every row that it found, up to so long. Reads of
 /// a few rows cost the database as much as reads of many, beside the producers that it should serve.
 const PER_ROW: Duration = Duration::from_micros(200);
-const LONGEST: Duration = Duration::from_millis(12);
+const LONGEST: Duration = Duration::from_millis(25);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Bell {
