@@ -31,12 +31,14 @@ mod admin;
 mod calls;
 mod circuits;
 mod document;
+mod gauges;
 mod guard;
 mod health;
 mod metrics;
 mod rate;
 mod router;
 mod sample;
+mod series;
 mod serve;
 
 pub use admin::{Admin, Options};

@@ -8,34 +8,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use postrider_core::{Status, Timestamp, inert};
+use postrider_core::{Timestamp, inert};
 use postrider_relay::Observer;
 use postrider_relay::engine::{Confirmed, Note};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::admin::Picture;
 use crate::calls::Calls;
 use crate::circuits::Circuits;
+use crate::gauges::Sampled;
 use crate::rate::Rate;
+use crate::series::{Counters, Histograms, call, histogram, only, place};
 
-/// From a publish within one machine to an outage of an hour.
-const LATENCIES: [f64; 16] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0, 3_600.0,
-];
 /// The longest type that is shown whole.
 const TYPE_LENGTH: usize = 128;
 /// What the types beyond the limit are counted under.
 const OTHER: &str = "other";
-
-type Labels = Vec<(&'static str, String)>;
-type Counters = Family<Labels, Counter>;
-type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
-type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// Counts what the relays of this process do.
 pub(crate) struct Metrics {
@@ -60,34 +52,10 @@ pub(crate) struct Metrics {
     late: Gauge<f64, AtomicU64>,
 }
 
-/// What is asked of the database when somebody asks for metrics.
-#[derive(Default)]
-struct Sampled {
-    backlog: Gauges,
-    oldest: Gauges,
-    writer_open: Gauges,
-    parked: Gauges,
-    circuit_open: Gauges,
-    health: Gauges,
-    database_up: Gauges,
-}
-
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
-}
-
-fn histogram() -> Histogram {
-    Histogram::new(LATENCIES)
-}
-
-fn place(outbox: &str, route: &str) -> Labels {
-    vec![("outbox", outbox.to_owned()), ("route", route.to_owned())]
-}
-
-fn only(outbox: &str) -> Labels {
-    vec![("outbox", outbox.to_owned())]
 }
 
 impl Metrics {
@@ -120,6 +88,7 @@ impl Metrics {
     #[rustfmt::skip]
     fn register(&mut self) {
         let registry = &mut self.registry;
+        self.gauges.register(registry);
         registry.register("postrider_published",
             "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
         registry.register("postrider_failed",
@@ -138,20 +107,6 @@ impl Metrics {
             "Deliveries confirmed, by type of event", self.succeeded_by_type.clone());
         registry.register("outbox_publish_failure",
             "Events refused or given up, by type of event", self.failed_by_type.clone());
-        registry.register("postrider_backlog",
-            "Events that should have been published by now", self.gauges.backlog.clone());
-        registry.register("postrider_oldest_age_seconds",
-            "The age of the oldest event that should have been published by now", self.gauges.oldest.clone());
-        registry.register("postrider_writer_open_seconds",
-            "For how long a transaction has been seen to write to the outbox without an end",
-            self.gauges.writer_open.clone());
-        registry.register("postrider_parked", "Parked rows by state, dead ones included", self.gauges.parked.clone());
-        registry.register("postrider_circuit_open",
-            "Whether a destination takes nothing from this process", self.gauges.circuit_open.clone());
-        registry.register("postrider_health",
-            "What /health/outbox says: 0 healthy, 1 degraded, 2 failing", self.gauges.health.clone());
-        registry.register("postrider_database_up",
-            "Whether the outbox's database answered", self.gauges.database_up.clone());
         registry.register("postrider_log_lines_dropped", "Log lines that nobody took", self.lines_dropped.clone());
         registry.register("postrider_loop_late_seconds",
             "By how much the latest relay of this process is behind the time at which its loop had to turn",
@@ -167,7 +122,7 @@ impl Metrics {
             }
             drop(self.latency.get_or_create(&place));
             drop(self.call.get_or_create(&place));
-            drop(self.gauges.circuit_open.get_or_create(&place));
+            self.gauges.expect_circuit(&place);
         }
         drop(self.failed.get_or_create(&place(outbox, "none")));
         drop(self.dropped.get_or_create(&only(outbox)));
@@ -310,74 +265,6 @@ impl Observer for Metrics {
                 self.database_errors.get_or_create(&call(outbox, doing)).inc();
             }
             _ => {}
-        }
-    }
-}
-
-/// The labels of a call on the database.
-fn call(outbox: &str, doing: &str) -> Labels {
-    let mut labels = only(outbox);
-    labels.push(("doing", doing.to_owned()));
-    labels
-}
-
-/// Sets a number, or takes it away: one of which nothing is known must not look like the truth.
-fn set(gauges: &Gauges, labels: &Labels, value: Option<f64>) {
-    match value {
-        Some(value) => {
-            gauges.get_or_create(labels).set(value);
-        }
-        None => {
-            gauges.remove(labels);
-        }
-    }
-}
-
-impl Sampled {
-    fn show(&self, picture: &Picture) {
-        let labels = only(&picture.name);
-        set(&self.health, &labels, Some(f64::from(picture.health.level as u8)));
-        let seen = picture.sample.seen.as_ref().ok();
-        set(
-            &self.database_up,
-            &labels,
-            Some(f64::from(u8::from(seen.is_some()))),
-        );
-        let stats = seen.map(|seen| &seen.stats);
-        set(
-            &self.backlog,
-            &labels,
-            stats.map(|stats| stats.unpublished() as f64),
-        );
-        let oldest = stats.map(|stats| stats.oldest.unwrap_or_default().as_secs_f64());
-        set(&self.oldest, &labels, oldest);
-        let writer = stats.map(|stats| stats.writer_open_for.unwrap_or_default().as_secs_f64());
-        set(&self.writer_open, &labels, writer);
-        use Status::{Held, Retrying, Scheduled, Waiting};
-        let parked = [
-            ("retrying", stats.map(|stats| stats.parked_as(Retrying))),
-            ("waiting", stats.map(|stats| stats.parked_as(Waiting))),
-            ("held", stats.map(|stats| stats.parked_as(Held))),
-            ("scheduled", stats.map(|stats| stats.parked_as(Scheduled))),
-            ("dead", stats.map(|stats| stats.dead)),
-        ];
-        for (state, count) in parked {
-            let mut labels = labels.clone();
-            labels.push(("state", state.to_owned()));
-            set(&self.parked, &labels, count.map(|count| count as f64));
-        }
-        self.show_circuits(picture);
-    }
-
-    /// Circuits were made known with the outbox; here they are opened and closed.
-    fn show_circuits(&self, picture: &Picture) {
-        for route in &picture.routes {
-            let open = picture
-                .circuits
-                .iter()
-                .any(|circuit| circuit.destination == *route);
-            let gauge = self.circuit_open.get_or_create(&place(&picture.name, route));
-            gauge.set(f64::from(u8::from(open)));
         }
     }
 }
