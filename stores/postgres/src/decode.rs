@@ -58,7 +58,8 @@ const NAMED: &str = "NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL:
      (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given, \
      (SELECT max(m.version) FROM {outbox_migrations} m) AS installed, now() AS moment";
 
-/// A statement that answers in these columns: `{head}` stands for what the head has in common, `{no_head}` for its absence.
+/// A statement that answers in these columns: `{head}` stands for what the head has in common, `{no_head}` for its
+/// absence.
 pub(crate) fn answers(template: &str) -> String {
     let no_head = ["NULL"; HEAD].join(", ");
     template.replace("{head}", NAMED).replace("{no_head}", &no_head)

@@ -87,12 +87,14 @@ pub(crate) async fn settle(
 const STILL_THERE: &str = "SELECT
      ARRAY(SELECT x.n FROM unnest($1::bigint[], $2::bigint[], $3::text[]) x(n, place, id)
          WHERE EXISTS (SELECT 1 FROM {outbox} o WHERE o.seq = ANY (ARRAY[x.place]) AND {id o} = x.id)),
-     ARRAY(SELECT x.n FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) x(n, place, destination, version)
-         WHERE EXISTS (SELECT 1 FROM {outbox_parked} o WHERE o.seq = ANY (ARRAY[x.place]) AND o.destination = x.destination
+     ARRAY(SELECT x.n
+         FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) x(n, place, destination, version)
+         WHERE EXISTS (SELECT 1 FROM {outbox_parked} o
+             WHERE o.seq = ANY (ARRAY[x.place]) AND o.destination = x.destination
              AND coalesce(x.version, o.version) = o.version))";
 
-/// What was not written is gone, unless it is still there: then it must not be forgotten. Asked only when something was not
-/// written, which is rare.
+/// What was not written is gone, unless it is still there: then it must not be forgotten. Asked only when something
+/// was not written, which is rare.
 async fn tell_kept(
     session: &Session,
     tables: &Tables,

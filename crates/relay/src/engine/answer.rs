@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// What a failure means here. A queue that is full says nothing of the others: while any of them takes something, its
-    /// events are parked, as those of an address that is missing.
+    /// What a failure means here. A queue that is full says nothing of the others: while any of them takes something,
+    /// its events are parked, as those of an address that is missing.
     fn class_of(&self, now: Time, destination: DestinationId, entry: Entry, failure: &Failure) -> Class {
         let delivery = self
             .rows

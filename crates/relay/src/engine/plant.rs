@@ -29,16 +29,16 @@ macro_rules! plants {
 }
 
 plants! {
-    SettleBeforeConfirm = "settle-before-confirm", "A row is settled as sent when it is handed over, before the confirm.";
+    SettleBeforeConfirm = "settle-before-confirm", "A row is settled as sent when it is handed over, not confirmed.";
     ReturnIgnored = "return-ignored", "A message that was returned as unroutable counts as confirmed.";
     NoFence = "no-fence", "A settle is written whatever the shard's token is.";
     ReadBehindLastRow = "read-behind-last-row", "Reads start behind the last row seen, not behind the horizon.";
     ChargedInOutage = "charged-in-outage", "An unavailable destination charges an attempt and parks the event.";
     LostAnswerNotSent = "lost-answer-not-sent", "A lost answer is read as not sent: the repeat is not marked.";
-    ClientClock = "client-clock", "A lease is counted from when its answer arrives, by the relay's own clock, which runs slow.";
+    ClientClock = "client-clock", "A lease is counted from when its answer arrives, by the relay's own slow clock.";
     FlagsTrusted = "flags-trusted", "What a read said of a key is trusted although a row of it was parked meanwhile.";
     SettledForgotten = "settled-forgotten", "Rows are forgotten when their settle is sent, not when it is answered.";
-    FloorPastForgotten = "floor-past-forgotten", "Floors survive the loss of a lease, past rows that were forgotten with it.";
+    FloorPastForgotten = "floor-past-forgotten", "Floors survive the loss of a lease, past rows forgotten with it.";
     EarlyPark = "early-park", "A row is parked while an earlier one of its key is still queued.";
     ProbeFollowers = "probe-followers", "A probe takes any row of a line, not its head.";
     RedrivePastHead = "redrive-past-head", "A redriven row goes although another of its key stands before it.";
@@ -46,7 +46,7 @@ plants! {
     LevelOneById = "level-one-by-id", "An id sent to one destination counts as sent to all.";
     ShardForgotten = "shard-forgotten", "A shard that the database gives to a relay which released it is left lying.";
     NoDestinationBlocksNobody = "no-destination-blocks-nobody", "A parked row without a destination holds nobody back.";
-    HalfSentReleased = "half-sent-released", "A shard is released although a row went to one of its two destinations only.";
+    HalfSentReleased = "half-sent-released", "A shard is released although a row went to one of two destinations only.";
     TakeoverUnmarked = "takeover-unmarked", "After an unclean takeover repeats are not marked.";
     FollowersOvertake = "followers-overtake", "The next event of a key is handed over before the last one is answered.";
 }

@@ -140,7 +140,10 @@ impl Rows {
             Origin::Queued => None,
             Origin::Parked(parked) => Some((shard, seq, parked.destination.clone())),
         };
-        let nowhere = matches!(&item.verdict, Some(Verdict::Leaves(Leaves::Decided { parked, .. })) if !parked.is_empty());
+        let nowhere = match &item.verdict {
+            Some(Verdict::Leaves(Leaves::Decided { parked, .. })) => !parked.is_empty(),
+            _ => false,
+        };
         let decided = item.is_decided();
         let id = self.items.insert(item);
         self.bytes += bytes;

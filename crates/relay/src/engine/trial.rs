@@ -1,7 +1,7 @@
 //! Trials: rows of shards whose owners keep ending are tried alone, so that one that ends the relay is known by it.
 //!
-//! One row of all these shards is on trial at a time, and the database knows which before it leaves. When the relay ends,
-//! the next owner finds it there.
+//! One row of all these shards is on trial at a time, and the database knows which before it leaves. When the relay
+//! ends, the next owner finds it there.
 
 use postrider_core::{Seq, Shard, Suspect};
 
@@ -68,8 +68,8 @@ impl Leases {
         can_leave.min().map(|(_, _, shard)| shard)
     }
 
-    /// A row that was tried alone was answered, whatever the answer: it does not end its relay. Told to the database, so
-    /// that the next end of this relay is not held against the row.
+    /// A row that was tried alone was answered, whatever the answer: it does not end its relay. Told to the database,
+    /// so that the next end of this relay is not held against the row.
     pub(super) fn survived(&mut self, shard: Shard, seq: Seq) {
         if let Some(held) = self
             .held
@@ -83,8 +83,8 @@ impl Leases {
 }
 
 impl Engine {
-    /// On shards whose owners keep ending, rows are tried alone: one of all these shards at a time, written down before it
-    /// leaves. Whoever is on trial when the relay ends is suspected, so nobody is who is not really about to leave.
+    /// On shards whose owners keep ending, rows are tried alone: one of all these shards at a time, written down before
+    /// it leaves. Whoever is on trial when the relay ends is suspected, so nobody is who is not really about to leave.
     pub(super) fn choose_suspects(&mut self, now: Time) {
         let careful: Vec<(Shard, Option<Seq>)> = self
             .leases
