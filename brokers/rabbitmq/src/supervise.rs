@@ -3,13 +3,12 @@
 //! The client's own recovery stays off: it renumbers confirms behind the back of those who wait for them.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use postrider_core::{ErrorKind, Failure};
+use postrider_core::{ErrorKind, Failure, RetryPolicy};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,12 +16,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::Topology;
 use crate::connect::{Dialer, Live};
 
-/// The first wait after a failed connect; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait, well below the 5 s in which publishing must resume.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// The longest wait after a refused login: brokers count those, and some lock the account.
-const LONGEST_WAIT_REFUSED: Duration = Duration::from_secs(4);
+/// The pauses between attempts to connect: the longest is well below the 5 s in which publishing must resume.
+const PAUSES: RetryPolicy = RetryPolicy::until_it_works(Duration::from_millis(100), Duration::from_secs(2));
+/// The same after a refused login: brokers count those, and some lock the account.
+const PAUSES_REFUSED: RetryPolicy =
+    RetryPolicy::until_it_works(Duration::from_millis(100), Duration::from_secs(4));
 /// A connection that lasted less counts as a failed attempt from the second time on, or a broker that accepts and drops
 /// is dialled in a loop.
 const STABLE: Duration = Duration::from_secs(1);
@@ -163,12 +161,15 @@ async fn supervise(shared: Arc<Shared>) {
             true => tracing::warn!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
             false => tracing::debug!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
         }
-        let wait = wait(failures, failure.kind);
+        let pauses = match failure.kind {
+            ErrorKind::Credentials => PAUSES_REFUSED,
+            _ => PAUSES,
+        };
         if !replace(&shared, State::Down(failure)) {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(pauses.pause(failures)) => {}
             () = shared.ended.cancelled() => return,
         }
     }
@@ -220,35 +221,5 @@ async fn watch_over(shared: &Shared, live: &Live) {
                 "RabbitMQ changed its mind about taking messages"
             );
         }
-    }
-}
-
-/// Half of it by chance, so that many relays do not come back in step.
-fn wait(failures: u32, kind: ErrorKind) -> Duration {
-    let longest = match kind {
-        ErrorKind::Credentials => LONGEST_WAIT_REFUSED,
-        _ => LONGEST_WAIT,
-    };
-    let doubled = FIRST_WAIT.saturating_mul(1 << (failures.saturating_sub(1)).min(16));
-    let most = doubled.min(longest);
-    let chance = RandomState::new().hash_one(failures) % 1_000;
-    most / 2 + most * u32::try_from(chance).unwrap_or(0) / 2_000
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_grow_and_stay_below_what_is_promised() {
-        for failures in 1..60 {
-            let wait = wait(failures, ErrorKind::Unreachable);
-            assert!(
-                wait >= FIRST_WAIT / 2 && wait <= LONGEST_WAIT,
-                "{failures}: {wait:?}"
-            );
-        }
-        assert!(super::wait(1, ErrorKind::Unreachable) <= FIRST_WAIT);
-        assert!(super::wait(30, ErrorKind::Credentials) >= LONGEST_WAIT_REFUSED / 2);
     }
 }

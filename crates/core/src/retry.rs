@@ -1,5 +1,6 @@
 //! When a refused event is tried again.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Back-off of refused events and of closed circuits: `min(base · multiplier^(n-1) · (1 ± jitter), max)`.
@@ -30,6 +31,18 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// For what is tried until it works, such as a connection: doubles, and half of it is chance, so that many relays
+    /// that lost the same server do not come back in step.
+    pub const fn until_it_works(base: Duration, max: Duration) -> Self {
+        Self {
+            base,
+            multiplier: 2.0,
+            max,
+            jitter: 0.5,
+            max_attempts: u32::MAX,
+        }
+    }
+
     /// The delay after the n-th failure, `n` from 1. `random` is uniform in 0..1 and comes from the caller, so that a
     /// simulated run can be repeated.
     pub fn delay(&self, n: u32, random: f64) -> Duration {
@@ -38,6 +51,17 @@ impl RetryPolicy {
         let seconds = (self.base.as_secs_f64() * factor).min(self.max.as_secs_f64());
         Duration::try_from_secs_f64(seconds).unwrap_or(self.max)
     }
+
+    /// The delay after the n-th failure by a chance of its own, for those of whom no simulation asks to do it again.
+    pub fn pause(&self, n: u32) -> Duration {
+        self.delay(n, chance())
+    }
+}
+
+/// A number in 0..1 that differs from call to call and from process to process; for pauses, not for secrets.
+fn chance() -> f64 {
+    let drawn = RandomState::new().hash_one(()) >> 32;
+    drawn as f64 / (1_u64 << 32) as f64
 }
 
 #[cfg(test)]
@@ -52,5 +76,24 @@ mod tests {
         assert_eq!(policy.delay(u32::MAX, 0.999), policy.max);
         assert_eq!(policy.delay(1, 0.0), Duration::from_millis(800));
         assert!(policy.delay(1, 1.0) <= Duration::from_millis(1_200));
+    }
+
+    #[test]
+    fn what_is_tried_until_it_works_never_waits_longer_than_it_may() {
+        let (base, max) = (Duration::from_millis(100), Duration::from_secs(2));
+        let policy = RetryPolicy::until_it_works(base, max);
+        for failures in 1..60 {
+            let delay = policy.pause(failures);
+            assert!(delay >= base / 2 && delay <= max, "{failures}: {delay:?}");
+        }
+        assert_eq!(policy.delay(60, 0.0), max);
+    }
+
+    #[test]
+    fn chance_is_spread_over_its_range() {
+        let drawn: Vec<f64> = (0..1_000).map(|_| chance()).collect();
+        assert!(drawn.iter().all(|one| (0.0..1.0).contains(one)));
+        let low = drawn.iter().filter(|one| **one < 0.5).count();
+        assert!((300..700).contains(&low), "{low} of 1,000 are below the middle");
     }
 }

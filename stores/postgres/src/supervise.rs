@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{StoreError, StoreErrorKind};
+use postrider_core::{RetryPolicy, StoreError, StoreErrorKind};
 use tokio::time::{Instant, timeout};
 
 use crate::config::PgOptions;
@@ -15,9 +15,8 @@ use crate::identity::Identity;
 use crate::session::Session;
 use crate::tls::Address;
 
-/// The pause after the first failure; it doubles up to [`PAUSE_MAX`], so that publishing resumes within seconds.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// The pauses between attempts to connect: the longest is well below the 5 s in which publishing must resume.
+const PAUSES: RetryPolicy = RetryPolicy::until_it_works(Duration::from_millis(50), Duration::from_secs(2));
 
 /// A place for one connection.
 #[derive(Debug)]
@@ -78,7 +77,7 @@ impl Link {
             }
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
-                state.not_before = Some(Instant::now() + pause(state.failures));
+                state.not_before = Some(Instant::now() + PAUSES.pause(state.failures));
                 Err(error.while_doing(doing))
             }
         }
@@ -130,13 +129,4 @@ impl Link {
             state.session = None;
         }
     }
-}
-
-/// Doubles with every failure, and differs from relay to relay.
-fn pause(failures: u32) -> Duration {
-    let longest = PAUSE_MIN
-        .saturating_mul(1 << failures.min(16).saturating_sub(1))
-        .min(PAUSE_MAX);
-    let jitter = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
-    longest / 2 + longest / 2 * jitter / 255
 }

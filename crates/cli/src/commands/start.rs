@@ -1,23 +1,20 @@
 //! What happens before a relay runs: health and metrics are served, and its database is waited for.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postrider_admin::{Admin, Options, Serving};
-use postrider_core::{StoreError, StoreErrorKind, causes};
+use postrider_core::{RetryPolicy, StoreError, StoreErrorKind, causes};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, DEFAULT_LISTEN, Listen, Origin, Outbox};
 use crate::failure::Failure;
 use crate::wire::{self, Missing, Opened};
 
-/// The first wait for a database that is not there.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-/// The longest wait: what is back is used again within 5 s.
-const LONGEST_WAIT: Duration = Duration::from_secs(4);
+/// The pauses between looks for a database that is not there: what is back is used again within 5 s.
+const PAUSES: RetryPolicy = RetryPolicy::until_it_works(Duration::from_millis(250), Duration::from_secs(4));
 
 /// What is watched, and the server that answers for it, if there is one.
 pub fn admin(config: &Config, log_lines_dropped: Arc<AtomicU64>) -> Admin {
@@ -112,14 +109,10 @@ impl Started {
         if self.ready {
             return true;
         }
-        let mut wait = FIRST_WAIT;
-        loop {
-            if stop
-                .run_until_cancelled(tokio::time::sleep(jittered(wait)))
-                .await
-                .is_none()
-            {
-                return false;
+        for failures in 1.. {
+            let pause = tokio::time::sleep(PAUSES.pause(failures));
+            if stop.run_until_cancelled(pause).await.is_none() {
+                break;
             }
             let name = self.opened.name.as_str();
             match prepare(&self.opened, self.create).await {
@@ -135,8 +128,8 @@ impl Started {
                     tracing::warn!(outbox = name, error = %failure, "the tables are still waited for");
                 }
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
         }
+        false
     }
 }
 
@@ -165,10 +158,4 @@ async fn prepare(opened: &Opened, create: bool) -> Result<(), NotReady> {
 
 fn comes_back(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unreachable | StoreErrorKind::Busy)
-}
-
-/// Between three quarters of it and all of it, so that many relays do not come back in the same instant.
-fn jittered(wait: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish() % 256;
-    wait.mul_f64(0.75 + random as f64 / 1_024.0)
 }
