@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Filter, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, causes, inert,
+    Console, ErrorKind, Filter, List, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, causes,
+    inert,
 };
 
 /// A call that fails for less is repeated and no reason for anything.
@@ -153,7 +154,7 @@ pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen
     // Nothing is refused at the moment in almost every outbox, and then one question is enough.
     let listing = match stats.parked_as(Status::Retrying) {
         0 => Default::default(),
-        _ => console.list(refused, STALLED, None).await?,
+        _ => console.list(List::first(STALLED, refused)).await?,
     };
     Ok(Seen {
         stats,

@@ -169,7 +169,7 @@ impl FilterArgs {
             destination: self.destination.as_deref().map(DestinationName::from),
             error_kind: self.kind.clone(),
             older_than: self.older_than,
-            failing_for: None,
+            ..Filter::default()
         }
     }
 }

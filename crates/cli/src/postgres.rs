@@ -16,6 +16,7 @@ pub fn open(name: &str, outbox: &Outbox, place: &Postgres) -> Result<Opened, Fai
         name: name.to_owned(),
         store: Arc::new(store.clone()),
         console: Arc::new(store.clone()),
+        upkeep: Arc::new(store.clone()),
         schema: Arc::new(store),
     })
 }

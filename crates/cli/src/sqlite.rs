@@ -33,6 +33,7 @@ pub fn open(name: &str, outbox: &Outbox, path: &Path, missing: Missing) -> Resul
         name: name.to_owned(),
         store: Arc::new(store.clone()),
         console: Arc::new(store.clone()),
+        upkeep: Arc::new(store.clone()),
         schema: Arc::new(store),
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postrider_core::{AddressField, Console, Schema, Sink, Store};
+use postrider_core::{AddressField, Console, Schema, Sink, Store, Upkeep};
 use postrider_memory::MemoryBroker;
 
 use crate::config::{Broker, Config, ConfigError, Kind, Outbox, Place, Problem, suggestion};
@@ -15,6 +15,7 @@ pub struct Opened {
     pub name: String,
     pub store: Arc<dyn Store>,
     pub console: Arc<dyn Console>,
+    pub upkeep: Arc<dyn Upkeep>,
     pub schema: Arc<dyn Schema>,
 }
 

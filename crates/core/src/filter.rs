@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use crate::console::Route;
-use crate::{DestinationName, EventId, EventRecord, Status, Timestamp};
+use crate::{DestinationName, EventId, EventRecord, JobId, Status, Timestamp};
 
 /// Which events a listing or a verb is about. Every part that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +22,87 @@ pub struct Filter {
     pub destination: Option<DestinationName>,
     /// The kind of their last error, as stored.
     pub error_kind: Option<String>,
+    /// Which errors the last one is alike.
+    pub error_group: Option<String>,
+    /// In the id, the type, the key or the text of the last error, in any case. Never in the payload.
+    pub text: Option<String>,
+    /// The replay that they are copies of.
+    pub replay: Option<JobId>,
     /// At least this old.
     pub older_than: Option<Duration>,
+    /// At most this old.
+    pub newer_than: Option<Duration>,
     /// Failing for at least this long, since their first failure or a person's last redrive of them.
     pub failing_for: Option<Duration>,
 }
 
 impl Filter {
+    /// As JSON, without the parts that are not given: what the audit and a job keep.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                object.insert(name.to_owned(), value);
+            }
+        };
+        let status: Vec<_> = self.status.iter().map(|status| status.as_str()).collect();
+        put("status", (!status.is_empty()).then(|| status.into()));
+        put("event_id", self.event_id.as_ref().map(|id| id.as_str().into()));
+        put("event_type", self.event_type.clone().map(Value::from));
+        put("key", self.key.clone().map(Value::from));
+        put(
+            "destination",
+            self.destination.as_ref().map(|name| name.as_str().into()),
+        );
+        put("error_kind", self.error_kind.clone().map(Value::from));
+        put("error_group", self.error_group.clone().map(Value::from));
+        put("text", self.text.clone().map(Value::from));
+        put("replay", self.replay.as_ref().map(|id| id.as_str().into()));
+        put(
+            "older_than_seconds",
+            self.older_than.map(|age| age.as_secs().into()),
+        );
+        put(
+            "newer_than_seconds",
+            self.newer_than.map(|age| age.as_secs().into()),
+        );
+        put(
+            "failing_for_seconds",
+            self.failing_for.map(|age| age.as_secs().into()),
+        );
+        Value::Object(object)
+    }
+
+    /// The filter of what [`Filter::to_json`] made. A part that is not understood is refused: a job that goes on with
+    /// less of a filter would touch more than it was asked to.
+    pub fn of_json(value: &Value) -> Option<Self> {
+        let mut filter = Self::default();
+        for (name, part) in value.as_object()? {
+            let text = || part.as_str().map(str::to_owned);
+            let seconds = || part.as_u64().map(Duration::from_secs);
+            match name.as_str() {
+                "status" => {
+                    let words = part.as_array()?.iter();
+                    let parsed = words.map(|word| Status::parse(word.as_str()?));
+                    filter.status = parsed.collect::<Option<_>>()?;
+                }
+                "event_id" => filter.event_id = Some(part.as_str()?.into()),
+                "event_type" => filter.event_type = Some(text()?),
+                "key" => filter.key = Some(text()?),
+                "destination" => filter.destination = Some(part.as_str()?.into()),
+                "error_kind" => filter.error_kind = Some(text()?),
+                "error_group" => filter.error_group = Some(text()?),
+                "text" => filter.text = Some(text()?),
+                "replay" => filter.replay = Some(part.as_str()?.into()),
+                "older_than_seconds" => filter.older_than = Some(seconds()?),
+                "newer_than_seconds" => filter.newer_than = Some(seconds()?),
+                "failing_for_seconds" => filter.failing_for = Some(seconds()?),
+                _ => return None,
+            }
+        }
+        Some(filter)
+    }
+
     /// Whether it speaks of events with this status, among others or alone.
     pub fn wants(&self, status: Status) -> bool {
         self.status.is_empty() || self.status.contains(&status)
@@ -50,6 +126,15 @@ impl Filter {
             && self.key.as_ref().is_none_or(|key| *key == record.key)
             && (self.destination.is_none() || self.destination == route.destination)
             && (self.error_kind.is_none() || self.error_kind == route.error_kind)
+            && (self.error_group.is_none() || self.error_group == route.error_group)
+            && (self.replay.is_none() || self.replay == record.replay)
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| has_text(record, route, text))
+            && self
+                .newer_than
+                .is_none_or(|most| since(record.created_at, now) <= most)
             && self
                 .older_than
                 .is_none_or(|least| since(record.created_at, now) >= least)
@@ -59,6 +144,14 @@ impl Filter {
                 first.is_some_and(|(first, _)| since(first, now) >= least)
             })
     }
+}
+
+fn has_text(record: &EventRecord, route: &Route, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let error = route.error.as_deref().unwrap_or_default();
+    [record.event_id.as_str(), &record.event_type, &record.key, error]
+        .iter()
+        .any(|part| part.to_lowercase().contains(&text))
 }
 
 fn since(Timestamp(earlier): Timestamp, Timestamp(later): Timestamp) -> Duration {
@@ -76,6 +169,8 @@ mod tests {
             failures: 2,
             failed: Some((Timestamp(40_000_000), Timestamp(50_000_000))),
             error_kind: Some("rejected".to_owned()),
+            error_group: Some("0a1b".to_owned()),
+            error: Some("HTTP 500".to_owned()),
             ..Route::new(None, Status::Retrying)
         };
         EventRecord {
@@ -86,7 +181,10 @@ mod tests {
             event_type: "Placed".to_owned(),
             key: "ORDER/1".to_owned(),
             created_at: Timestamp(0),
+            replay: Some("r1".into()),
             routes: vec![route],
+            timeline: Vec::new(),
+            original: None,
         }
     }
 
@@ -102,10 +200,16 @@ mod tests {
             key: Some("ORDER/1".to_owned()),
             destination: Some("mq".into()),
             error_kind: Some("rejected".to_owned()),
+            error_group: Some("0a1b".to_owned()),
+            text: Some("http 5".to_owned()),
+            replay: Some("r1".into()),
+            newer_than: seconds(100),
             older_than: seconds(100),
             failing_for: seconds(60),
         };
         assert!(matches(&Filter::default()) && matches(&all));
+        assert_eq!(Filter::of_json(&all.to_json()), Some(all.clone()));
+        assert_eq!(Filter::of_json(&serde_json::json!({"colour": "red"})), None);
         #[rustfmt::skip]
         let wrong = [
             Filter { status: vec![Status::DeadLetter], ..all.clone() },
@@ -114,6 +218,10 @@ mod tests {
             Filter { key: Some("ORDER/2".to_owned()), ..all.clone() },
             Filter { destination: Some("other".into()), ..all.clone() },
             Filter { error_kind: Some("too_large".to_owned()), ..all.clone() },
+            Filter { error_group: Some("0a1c".to_owned()), ..all.clone() },
+            Filter { text: Some("HTTP 4".to_owned()), ..all.clone() },
+            Filter { replay: Some("r2".into()), ..all.clone() },
+            Filter { newer_than: seconds(99), ..all.clone() },
             Filter { older_than: seconds(101), ..all.clone() },
             Filter { failing_for: seconds(61), ..all.clone() },
         ];

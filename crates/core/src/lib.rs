@@ -24,6 +24,7 @@ mod doorbell;
 mod envelope;
 mod event;
 mod filter;
+mod fingerprint;
 mod inbox;
 pub mod json;
 mod lease;
@@ -33,6 +34,7 @@ mod nearest;
 mod payload;
 mod produce;
 mod redact;
+mod remedy;
 mod retry;
 mod route;
 mod row;
@@ -46,18 +48,21 @@ mod template;
 mod text;
 mod time;
 mod typed;
+mod upkeep;
 mod validate;
 
 pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
 pub use console::{
-    Act, Chunk, Console, Cursor, EventRecord, Group, Listing, LiveRelay, Route as RecordedRoute, Sent,
-    SentPage, Stats, Status, Verb,
+    Act, AuditEntry, AuditPage, Chunk, Console, Control, Cursor, Edit, EventRecord, Group, InForce, Job,
+    JobId, JobKind, JobState, JobVerb, List, Listing, LiveRelay, Moment, NewJob, Original, Replay,
+    Route as RecordedRoute, Scope, Sent, SentPage, Stats, Status, Step, Verb, What,
 };
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};
 pub use envelope::{Envelope, encode};
 pub use event::{Event, EventBuilder, Timestamp};
 pub use filter::Filter;
+pub use fingerprint::fingerprint;
 pub use inbox::OnceError;
 pub use lease::{Controls, Heartbeat, Lease, RelayId, Standing, Suspect, Token};
 pub use message::{Address, AddressField, Message, header};
@@ -66,6 +71,7 @@ pub use nearest::nearest;
 pub use payload::Payload;
 pub use produce::{EnqueueError, EnqueueErrorKind};
 pub use redact::redact_url;
+pub use remedy::remedy;
 pub use retry::RetryPolicy;
 pub use route::{Condition, Delivery, Route, Routed, Router, RouterBuilder, RouterError};
 pub use row::{Blocked, Lane, Page, ParkedRange, ParkedRow, QueuedRow, Range, Read, SentBefore, Seq, Shard};
@@ -78,4 +84,5 @@ pub use store::{BoxFuture, Store, StoreError, StoreErrorKind};
 pub use template::{Template, TemplateError};
 pub use text::{MAX_ERROR_TEXT, causes, inert};
 pub use typed::DomainEvent;
+pub use upkeep::{Claim, Duty, HistoryAsk, HistoryPage, HistoryRow, Kept, Purge, Purged, Upkeep};
 pub use validate::{InvalidEvent, limits};

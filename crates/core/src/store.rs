@@ -124,6 +124,12 @@ pub struct StoreError {
 }
 
 impl StoreError {
+    /// The answer of a store to what it was not taught yet.
+    pub fn unsupported() -> Self {
+        let text = "this store cannot do that yet; the documentation of the store says what it can";
+        Self::new(StoreErrorKind::Other, text)
+    }
+
     /// An error of a kind, with a sentence that says what was being done.
     pub fn new(kind: StoreErrorKind, text: impl Into<Box<str>>) -> Self {
         Self {

@@ -78,6 +78,7 @@ mod store;
 mod supervise;
 pub mod testing;
 mod tls;
+mod upkeep;
 mod write;
 
 pub use config::{PgOptions, PgTls};

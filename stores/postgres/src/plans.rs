@@ -43,7 +43,7 @@ impl Planner {
             ("read", read::sql(&tables, true)),
             ("near", near::Near::new(&tables, true).sql().to_owned()),
             ("settle", settle::sql(&tables, true)),
-            ("purge", tables.sql(crate::console::PURGE)),
+            ("purge", tables.sql(crate::upkeep::PURGE)),
         ] {
             session
                 .client

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{BoxFuture, Console, Event, Payload, Schema, Store};
+use postrider_core::{BoxFuture, Console, Event, Payload, Schema, Store, Upkeep};
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
@@ -56,6 +56,10 @@ impl TestOutbox for Fresh {
             tokio::spawn(connection);
             Box::new(Producer::start(client)) as Box<dyn Writer>
         })
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(self.store()))
     }
 
     fn console(&self) -> Option<Arc<dyn Console>> {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_core::{Console, ErrorKind, Failure, Filter, Park, Read, Settled, Status, Store, Then, Verb};
+use postrider_core::{
+    Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb,
+};
 use postrider_postgres::Outbox;
 
 use crate::common::{Db, Relay, act, again, event, parks};
@@ -45,7 +47,7 @@ async fn a_discarded_row_is_kept_with_its_reason_and_was_not_published() {
             status: vec![status],
             ..Filter::default()
         };
-        let listing = db.store.list(filter, 10, None).await.expect("listed");
+        let listing = db.store.list(List::first(10, filter)).await.expect("listed");
         assert_eq!(listing.events.len(), count, "{status:?}");
     }
     let chunk = db.store.act(act(Verb::Redrive, "a")).await.expect("answered");
@@ -95,7 +97,7 @@ async fn what_fails_for_long_is_found_whatever_the_length() {
             failing_for: Some(least),
             ..Filter::default()
         };
-        let listing = db.store.list(filter, 10, None).await.expect("listed");
+        let listing = db.store.list(List::first(10, filter)).await.expect("listed");
         assert_eq!(listing.events.len(), count, "{least:?}");
     }
 }

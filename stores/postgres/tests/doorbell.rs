@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::poll;
-use postrider_core::{Console, Doorbell, Ring, Shard, Store, StoreErrorKind};
+use postrider_core::{Console, Control, Doorbell, Ring, Scope, Shard, Store, StoreErrorKind};
 
 use crate::common::{Db, event, few_shards};
 
@@ -92,7 +92,10 @@ async fn an_arming_that_is_interrupted_leaves_no_lock() {
 async fn a_bell_is_armed_outside_of_an_operators_transaction() {
     let db = Db::new().await;
     let store = db.open(few_shards().listen_url(db.database.url.as_str()));
-    store.pause(None, false).await.expect("the row is there");
+    store
+        .control(Control::Resume(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("the row is there");
     let holder = db.connect().await;
     holder
         .batch_execute("BEGIN; SELECT 1 FROM outbox_control FOR UPDATE")
@@ -100,7 +103,7 @@ async fn a_bell_is_armed_outside_of_an_operators_transaction() {
         .expect("held");
     let pausing = tokio::spawn({
         let store = store.clone();
-        async move { store.pause(None, true).await }
+        async move { store.control(Control::Pause(Scope::Outbox), "-".to_owned()).await }
     });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     until(&db, waits, 1).await;
@@ -122,7 +125,10 @@ async fn a_bell_is_armed_outside_of_an_operators_transaction() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operators_call_that_is_dropped_leaves_no_lock() {
     let db = Db::new().await;
-    db.store.pause(None, false).await.expect("the row is there");
+    db.store
+        .control(Control::Resume(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("the row is there");
     let holder = db.connect().await;
     holder
         .batch_execute("BEGIN; SELECT 1 FROM outbox_control FOR UPDATE")
@@ -130,7 +136,7 @@ async fn an_operators_call_that_is_dropped_leaves_no_lock() {
         .expect("held");
     let pausing = tokio::spawn({
         let store = db.store.clone();
-        async move { store.pause(None, true).await }
+        async move { store.control(Control::Pause(Scope::Outbox), "-".to_owned()).await }
     });
     let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'outbox_control'::regclass \
         AND mode = 'RowExclusiveLock'";
@@ -138,7 +144,10 @@ async fn an_operators_call_that_is_dropped_leaves_no_lock() {
     pausing.abort();
     until(&db, locks, 0).await;
     holder.batch_execute("ROLLBACK").await.expect("free");
-    db.store.pause(None, true).await.expect("on another session");
+    db.store
+        .control(Control::Pause(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("on another session");
 }
 
 /// Zero would be no limit for the server and no time for the relay.

@@ -1,6 +1,9 @@
 //! The relay runs under a role that may do what was printed for it, and nothing else.
 
-use postrider_core::{Console, Filter, Park, Schema, Settled, Store, StoreErrorKind, Verb};
+use postrider_core::{
+    Console, Control, Filter, Kept, List, Park, Purge, Schema, Scope, Settled, Store, StoreErrorKind, Upkeep,
+    Verb,
+};
 use postrider_postgres::PgOptions;
 use postrider_testkit::servers::Postgres;
 
@@ -73,7 +76,7 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
     assert_eq!(
         relay
             .store
-            .list(Filter::default(), 10, None)
+            .list(List::first(10, Filter::default()))
             .await
             .expect("a list")
             .events
@@ -81,7 +84,11 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
         3,
         "what was discarded is listed too"
     );
-    relay.store.pause(None, true).await.expect("paused");
+    relay
+        .store
+        .control(Control::Pause(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("paused");
     relay.store.groups().await.expect("groups");
     relay.store.maintain().await.expect("partitions are looked after");
     let bell = relay.store.doorbell().expect("a doorbell");
@@ -94,10 +101,10 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
             VALUES (999, 'old', 'T', 'A', '1', 'published', now() - interval '30 minutes')");
     let gone = relay
         .store
-        .purge(std::time::Duration::from_secs(600), 10)
+        .purge(Purge::of(Kept::History, std::time::Duration::from_secs(600), 10))
         .await
         .expect("purged");
-    assert_eq!(gone, 1);
+    assert_eq!(gone.rows, 1);
 }
 
 /// Fault H17. Where functions are not for everybody by default, the grants name the ones that are needed.

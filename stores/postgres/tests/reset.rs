@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, Heartbeat, Park, Receipt, Seq, Settled, Store, Then,
+    Console, ErrorKind, Failure, Filter, Heartbeat, List, Park, Receipt, Seq, Settled, Store, Then,
 };
 use postrider_testkit::wait::within;
 
@@ -103,7 +103,11 @@ async fn a_row_without_an_id_is_parked_with_its_reason() {
         "SET session_replication_role = replica;
          INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1')",
     );
-    let all = db.store.list(Filter::default(), 10, None).await.expect("listed");
+    let all = db
+        .store
+        .list(List::first(10, Filter::default()))
+        .await
+        .expect("listed");
     assert_eq!(all.events[0].event_id.as_str(), "seq-1");
     let rows = relay.queued().await;
     let reason = rows[0].event.as_ref().expect_err("it is no event");

@@ -1,7 +1,7 @@
 //! Rows that are not events: they keep their place, say why, and are settled like any other.
 
 use postrider_core::Console;
-use postrider_core::{ErrorKind, Event, Park, Settled, Status, Store};
+use postrider_core::{ErrorKind, Event, List, Park, Settled, Status, Store};
 
 use crate::common::{Db, event, everything, parks};
 
@@ -55,7 +55,7 @@ async fn every_bad_row_is_returned_with_its_reason_and_can_be_parked() {
     // Operators see all of them, and can look each of them up.
     let listing = db
         .store
-        .list(Default::default(), 100, None)
+        .list(List::first(100, Default::default()))
         .await
         .expect("a listing");
     assert_eq!(listing.events.len(), BAD.len());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use postrider_core::{BoxFuture, Console, Event, Schema, Store};
+use postrider_core::{BoxFuture, Console, Event, Schema, Store, Upkeep};
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
 use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 use rusqlite::{Connection, Transaction, params};
@@ -49,6 +49,10 @@ impl TestOutbox for File {
     fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
         let connection = Connection::open(self.folder.path().join("outbox.db")).expect("a connection");
         Box::pin(async { Box::new(Producer::start(connection)) as Box<dyn Writer> })
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(self.store()))
     }
 
     fn console(&self) -> Option<Arc<dyn Console>> {

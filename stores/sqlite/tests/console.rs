@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, Console, Cursor, ErrorKind, Failure, Filter, Park, Status, Store, StoreErrorKind, Verb,
+    Act, Console, Control, Cursor, ErrorKind, Failure, Filter, List, Park, Scope, Status, Store,
+    StoreErrorKind, Verb,
 };
 
 use crate::common::{Db, dead, event, heartbeat, parks};
@@ -63,7 +64,10 @@ async fn every_act_is_written_down() {
         })
         .await
         .expect("counted");
-    db.store.pause(Some("d".into()), true).await.expect("paused");
+    db.store
+        .control(Control::Pause(Scope::Destination("d".into())), "-".to_owned())
+        .await
+        .expect("paused");
     let log = db.text(
         "SELECT group_concat(actor || ' ' || action || ' ' || touched || ' ' || refused, '; ')
          FROM (SELECT * FROM outbox_audit ORDER BY id)",
@@ -105,7 +109,11 @@ async fn a_discarded_row_is_kept_with_its_reason_and_was_not_published() {
         (Status::Published, 0),
         (Status::DeadLetter, 0),
     ] {
-        let listing = db.store.list(by_status(status), 10, None).await.expect("listed");
+        let listing = db
+            .store
+            .list(List::first(10, by_status(status)))
+            .await
+            .expect("listed");
         assert_eq!(listing.events.len(), count, "{status:?}");
     }
     let chunk = db
@@ -250,7 +258,11 @@ async fn listings_filter_by_everything_that_a_filter_has() {
         ),
     ];
     for (filter, id) in cases {
-        let listing = db.store.list(filter.clone(), 10, None).await.expect("a listing");
+        let listing = db
+            .store
+            .list(List::first(10, filter.clone()))
+            .await
+            .expect("a listing");
         let ids: Vec<_> = listing
             .events
             .iter()
@@ -265,7 +277,7 @@ async fn listings_filter_by_everything_that_a_filter_has() {
     };
     assert!(
         db.store
-            .list(nothing, 10, None)
+            .list(List::first(10, nothing))
             .await
             .expect("a listing")
             .events
@@ -279,7 +291,10 @@ async fn a_strange_cursor_is_an_error_and_not_the_beginning() {
     let cursor = Some(Cursor("elsewhere".to_owned()));
     let error = db
         .store
-        .list(Filter::default(), 10, cursor)
+        .list(List {
+            from: cursor,
+            ..List::first(10, Filter::default())
+        })
         .await
         .expect_err("refused");
     assert_eq!(error.kind(), StoreErrorKind::Other);
@@ -297,7 +312,10 @@ async fn a_pause_reaches_the_relay_and_an_act_wakes_it() {
     tokio::time::timeout(Duration::from_secs(5), ring)
         .await
         .expect("it rings");
-    db.store.pause(None, true).await.expect("paused");
+    db.store
+        .control(Control::Pause(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("paused");
     let standing = db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
     assert!(standing.controls.paused);
     // Limits are kept in the same place.

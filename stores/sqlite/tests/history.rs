@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Console, Settled, Store};
+use postrider_core::{Console, Kept, Purge, Settled, Store, Upkeep};
 use postrider_sqlite::SqliteOptions;
 
 use crate::common::{Db, event, heartbeat, sent};
@@ -67,12 +67,24 @@ async fn a_purge_takes_the_oldest_first_and_stops_at_its_limit() {
     db.sql("UPDATE outbox_sent SET published_at = published_at - 3600000000 * (20 - seq)");
     assert_eq!(
         db.store
-            .purge(Duration::from_secs(13 * 3_600 + 1_800), 100)
+            .purge(Purge::of(
+                Kept::History,
+                Duration::from_secs(13 * 3_600 + 1_800),
+                100
+            ))
             .await
-            .expect("purged"),
+            .expect("purged")
+            .rows,
         6
     );
-    assert_eq!(db.store.purge(Duration::ZERO, 3).await.expect("purged"), 3);
+    assert_eq!(
+        db.store
+            .purge(Purge::of(Kept::History, Duration::ZERO, 3))
+            .await
+            .expect("purged")
+            .rows,
+        3
+    );
     assert_eq!(
         db.text("SELECT group_concat(event_id) FROM outbox_sent"),
         Some("e9".to_owned())

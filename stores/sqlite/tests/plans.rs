@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{Blocked, Console, Filter, ParkedRange, Range, Read, Seq, Status, Store};
+use postrider_core::{Blocked, Console, Filter, List, ParkedRange, Range, Read, Seq, Status, Store};
 use rusqlite::Connection;
 
 use crate::common::{Db, everything};
@@ -153,7 +153,7 @@ async fn a_lookup_by_id_does_not_walk_the_history() {
     fill(&db.connect(), 50_000);
     let look = async |filter: Filter| {
         let began = Instant::now();
-        let listing = db.store.list(filter, 10, None).await.expect("a listing");
+        let listing = db.store.list(List::first(10, filter)).await.expect("a listing");
         assert_eq!(listing.events.len(), 1);
         assert_eq!(listing.events[0].status(), Status::Published);
         began.elapsed()

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    LiveRelay, RelayId, Sent, SentPage, Seq, Stats, Status, StoreError, StoreErrorKind, Verb,
+    Act, BoxFuture, Chunk, Console, Control, Cursor, DestinationName, EventId, EventRecord, Group, Kept,
+    Limits, List, Listing, LiveRelay, Purge, Purged, RelayId, Scope, Sent, SentPage, Seq, Stats, Status,
+    StoreError, StoreErrorKind, Upkeep, Verb, fingerprint,
 };
 
 use super::MemoryStore;
@@ -17,15 +18,15 @@ impl Console for MemoryStore {
         Box::pin(async move { Ok(self.with_model(|model, now| stats(model, now))) })
     }
 
-    fn list(
-        &self,
-        filter: Filter,
-        limit: u32,
-        from: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Listing, StoreError>> {
+    fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>> {
         Box::pin(async move {
-            let after = from.as_ref().map(parse_cursor).transpose()?.map(|(seq, _)| seq);
-            let limit = limit as usize;
+            let (filter, limit) = (list.filter, list.limit as usize);
+            let after = list
+                .from
+                .as_ref()
+                .map(parse_cursor)
+                .transpose()?
+                .map(|(seq, _)| seq);
             let mut events: Vec<EventRecord> = self.with_model(|model, now| {
                 let matching = records(model, now).into_values().filter(|record| {
                     Some(record.seq) > after
@@ -73,21 +74,41 @@ impl Console for MemoryStore {
         })
     }
 
-    fn pause(
-        &self,
-        destination: Option<DestinationName>,
-        paused: bool,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn control(&self, control: Control, _actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.with_model(|model, _| model.pause(destination.as_ref(), paused));
-            Ok(())
+            self.with_model(|model, _| {
+                match control {
+                    Control::Pause(Scope::Outbox) => model.pause(None, true),
+                    Control::Resume(Scope::Outbox) => model.pause(None, false),
+                    Control::Pause(Scope::Destination(name)) => model.pause(Some(&name), true),
+                    Control::Resume(Scope::Destination(name)) => model.pause(Some(&name), false),
+                    Control::Limit(name, limits) => {
+                        model.limit(name, (limits != Limits::default()).then_some(limits));
+                    }
+                    Control::Pause(Scope::Key(_)) | Control::Resume(Scope::Key(_)) => {
+                        return Err(StoreError::unsupported());
+                    }
+                }
+                Ok(())
+            })
         })
     }
+}
 
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(
-            async move { Ok(self.with_model(|model, now| model.purge(now, older_than, limit as usize))) },
-        )
+impl Upkeep for MemoryStore {
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        Box::pin(async move {
+            if purge.what != Kept::History || purge.dry_run || purge.not_after.is_some() {
+                return Err(StoreError::unsupported());
+            }
+            let limit = purge.limit as usize;
+            let rows = self.with_model(|model, now| model.purge(now, purge.older_than, limit));
+            Ok(Purged {
+                rows,
+                exact: true,
+                more: rows >= u64::from(purge.limit),
+            })
+        })
     }
 }
 
@@ -163,22 +184,29 @@ fn sent(model: &Model, event_type: Option<&str>, limit: usize, from: Option<u64>
 }
 
 fn groups(model: &Model) -> Vec<Group> {
-    let mut groups: BTreeMap<(Option<DestinationName>, &str), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<DestinationName>, &str, String), Group> = BTreeMap::new();
     for parked in model.parked() {
         let (Some(failure), Some((first, last))) = (&parked.failure, parked.failed) else {
             continue;
         };
         let (first, last) = (time(first), time(last));
         let group = groups
-            .entry((parked.destination.clone(), failure.kind.as_str()))
+            .entry((
+                parked.destination.clone(),
+                failure.kind.as_str(),
+                fingerprint(&failure.text),
+            ))
             .or_insert_with(|| Group {
                 destination: parked.destination.clone(),
                 error_kind: failure.kind.as_str().to_owned(),
+                fingerprint: fingerprint(&failure.text),
                 example: failure.text.to_string(),
                 count: 0,
+                dead: 0,
                 seen: (first, last),
             });
         group.count += 1;
+        group.dead += u64::from(parked.dead);
         group.seen = (group.seen.0.min(first), group.seen.1.max(last));
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
@@ -216,6 +244,7 @@ fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chu
         _ if act.dry_run => {}
         Verb::Redrive => drop(model.redrive(now, is_chosen)),
         Verb::Discard(reason) => drop(model.discard(now, reason, is_chosen)),
+        Verb::Move(_) => {}
     }
     chunk
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{EventRecord, RecordedRoute, Sent, Seq, Status, Timestamp};
+use postrider_core::{EventRecord, RecordedRoute, Sent, Seq, Status, Timestamp, fingerprint};
 
 use crate::model::{Fate, Model, Parked, Record, Row};
 
@@ -37,7 +37,10 @@ fn enter(records: &mut BTreeMap<Seq, EventRecord>, row: &Row, route: RecordedRou
         event_type: row.event.event_type.clone(),
         key: shown_key(row),
         created_at: row.event.created_at.unwrap_or(time(row.inserted)),
+        replay: None,
         routes: Vec::new(),
+        timeline: Vec::new(),
+        original: None,
     });
     record.routes.push(route);
 }
@@ -58,6 +61,7 @@ pub(super) fn parked_route(model: &Model, now: Duration, parked: &Parked) -> Rec
             .failure
             .as_ref()
             .map(|failure| failure.kind.as_str().to_owned()),
+        error_group: parked.failure.as_ref().map(|failure| fingerprint(&failure.text)),
         error: parked.failure.as_ref().map(|failure| failure.text.to_string()),
         failed: parked.failed.map(|(first, last)| (time(first), time(last))),
         next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Console, Event, Heartbeat, Lane, Lease, Page, Park, ParkedRange, ParkedRow, QueuedRow, Read, RelayId,
-    Settle, SettleParked, SettleQueued, Settled, Shard, Standing, Store, Then, Token,
+    Settle, SettleParked, SettleQueued, Settled, Shard, Standing, Store, Then, Token, Upkeep,
 };
 
 use super::words::{event, goes_on, names, parks_as, range, waiting};
@@ -38,6 +38,11 @@ impl Bench {
     pub(super) fn console(&self) -> Arc<dyn Console> {
         let console = self.outbox.console();
         console.expect("a store without a console says so in its capabilities")
+    }
+
+    pub(super) fn upkeep(&self) -> Arc<dyn Upkeep> {
+        let upkeep = self.outbox.upkeep();
+        upkeep.expect("a store without a console says so in its capabilities")
     }
 
     pub(super) async fn begin(&self) -> Box<dyn Writer> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Event, EventRecord, Filter, Leaves, Settled, Status};
+use postrider_core::{Event, EventRecord, Filter, Kept, Leaves, List, Purge, Settled, Status};
 
 use super::bench::Bench;
 use super::words::{dead, decided, event, event_with, parks_as, refused, sent, to, waiting};
@@ -42,7 +42,13 @@ pub(super) async fn a_listing_pages_through_everything_once(bench: Bench) {
     let console = bench.console();
     let (mut seen, mut from) = (Vec::new(), None);
     for _ in 0..=events.len() {
-        let page = console.list(Filter::default(), 3, from).await.expect("a listing");
+        let page = console
+            .list(List {
+                from,
+                ..List::first(3, Filter::default())
+            })
+            .await
+            .expect("a listing");
         assert!(page.events.len() <= 3);
         seen.extend(page.events.iter().map(|record| record.event_id.to_string()));
         from = page.next;
@@ -178,19 +184,20 @@ pub(super) async fn failures_are_grouped_by_destination_and_kind(bench: Bench) {
     assert_eq!(groups[0].error_kind, "rejected");
 }
 
+async fn purge(bench: &Bench, older_than: Duration, limit: u32) -> u64 {
+    let old = Purge::of(Kept::History, older_than, limit);
+    bench.upkeep().purge(old).await.expect("purged").rows
+}
+
 pub(super) async fn a_purge_keeps_the_count_of_published(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
     let entries = rows.iter().map(|row| sent(row, &["d"])).collect();
     relay.settle(entries, Vec::new()).await;
     let console = bench.console();
-    assert_eq!(
-        console.purge(HOUR, 100).await.expect("purged"),
-        0,
-        "nothing is that old"
-    );
+    assert_eq!(purge(&bench, HOUR, 100).await, 0, "nothing is that old");
     // History becomes older than nothing as soon as the clock moves.
     eventually("history is purged", async || {
-        let gone = console.purge(Duration::ZERO, 1).await.expect("purged");
+        let gone = purge(&bench, Duration::ZERO, 1).await;
         assert!(gone <= 1, "a limit is a limit");
         let left = console.show("b".into()).await.expect("shown");
         left.is_empty().then_some(())
@@ -296,7 +303,7 @@ pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
 async fn listed(bench: &Bench, filter: Filter) -> Vec<EventRecord> {
     bench
         .console()
-        .list(filter, 100, None)
+        .list(List::first(100, filter))
         .await
         .expect("a listing")
         .events

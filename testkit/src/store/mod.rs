@@ -72,7 +72,7 @@ mod words;
 
 use std::sync::Arc;
 
-use postrider_core::{BoxFuture, Console, Event, Store};
+use postrider_core::{BoxFuture, Console, Event, Store, Upkeep};
 
 use crate::suite::{self, CaseFuture};
 
@@ -140,6 +140,11 @@ pub trait TestOutbox: Send + Sync {
 
     /// The operators' side; needed unless the store lacks [`Feature::Console`].
     fn console(&self) -> Option<Arc<dyn Console>> {
+        None
+    }
+
+    /// The housekeepers' side; needed where the console is.
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
         None
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Act, Chunk, Filter, Receipt, Settled, Status, Then, Verb};
+use postrider_core::{Act, Chunk, Control, Filter, Receipt, Scope, Settled, Status, Then, Verb};
 
 use super::bench::Bench;
 use super::words::{dead, event, pairs, parks_as, refused, to, waiting};
@@ -140,8 +140,14 @@ pub(super) async fn a_bulk_verb_goes_on_where_it_stopped(bench: Bench) {
 pub(super) async fn a_pause_reaches_every_relay(bench: Bench) {
     let mut relay = bench.relay("one").await;
     let console = bench.console();
-    console.pause(Some(to("d")), true).await.expect("paused");
-    console.pause(None, true).await.expect("paused");
+    console
+        .control(Control::Pause(Scope::Destination(to("d"))), "-".to_owned())
+        .await
+        .expect("paused");
+    console
+        .control(Control::Pause(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("paused");
     let controls = relay.say(relay.heartbeat()).await.controls;
     assert!(controls.paused);
     assert_eq!(controls.paused_destinations, [to("d")]);
@@ -152,8 +158,14 @@ pub(super) async fn a_pause_reaches_every_relay(bench: Bench) {
         controls,
         "it is kept in the database"
     );
-    console.pause(Some(to("d")), false).await.expect("resumed");
-    console.pause(None, false).await.expect("resumed");
+    console
+        .control(Control::Resume(Scope::Destination(to("d"))), "-".to_owned())
+        .await
+        .expect("resumed");
+    console
+        .control(Control::Resume(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("resumed");
     assert_eq!(relay.say(relay.heartbeat()).await.controls, Default::default());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{BoxFuture, Console, ErrorKind, Event, Failure, Store};
+use postrider_core::{BoxFuture, Console, ErrorKind, Event, Failure, Store, Upkeep};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::memory::MemoryTx;
 use postrider_testkit::model::NewRow;
@@ -52,6 +52,10 @@ impl TestOutbox for Outbox {
 
     fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
         Box::pin(async move { Box::new(Tx(self.store.begin())) as Box<dyn Writer> })
+    }
+
+    fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        Some(Arc::new(self.store.clone()))
     }
 
     fn console(&self) -> Option<Arc<dyn Console>> {

@@ -11,8 +11,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use postrider_admin::{Admin, Options};
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    SentPage, Stats, StoreError,
+    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
+    Stats, StoreError,
 };
 use postrider_memory::MemorySink;
 use postrider_relay::Relay;
@@ -76,8 +76,8 @@ impl Console for Hesitant {
         })
     }
 
-    fn list(&self, filter: Filter, limit: u32, from: Option<Cursor>) -> Answer<'_, Listing> {
-        self.store.list(filter, limit, from)
+    fn list(&self, list: List) -> Answer<'_, Listing> {
+        self.store.list(list)
     }
 
     fn show(&self, id: EventId) -> Answer<'_, Vec<EventRecord>> {
@@ -96,12 +96,8 @@ impl Console for Hesitant {
         self.store.act(act)
     }
 
-    fn pause(&self, destination: Option<DestinationName>, paused: bool) -> Answer<'_, ()> {
-        self.store.pause(destination, paused)
-    }
-
-    fn purge(&self, older_than: Duration, limit: u32) -> Answer<'_, u64> {
-        self.store.purge(older_than, limit)
+    fn control(&self, control: Control, actor: String) -> Answer<'_, ()> {
+        self.store.control(control, actor)
     }
 }
 

@@ -30,6 +30,7 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
     let (doing, done) = match verb {
         Verb::Redrive => ("redrive", "redriven"),
         Verb::Discard(_) => ("discard", "discarded"),
+        Verb::Move(_) => ("move", "moved"),
     };
     let mut opened = Vec::new();
     for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {

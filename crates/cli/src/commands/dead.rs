@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{EventRecord, Filter, RecordedRoute, Status};
+use postrider_core::{EventRecord, Filter, List, RecordedRoute, Status};
 use serde_json::json;
 
 use super::record::{self, Beside};
@@ -38,7 +38,7 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
         };
         let dead = args.filter(vec![Status::DeadLetter], None);
         for (filter, status) in [(dead, Status::DeadLetter), (stalled, Status::Retrying)] {
-            let listing = opened.console.list(filter, limit, None).await;
+            let listing = opened.console.list(List::first(limit, filter)).await;
             let Some(listing) = unread.keep(listing.map_err(|error| Failure::store(name, &error))) else {
                 break;
             };
@@ -188,19 +188,16 @@ mod tests {
                 event_type: "A".into(),
                 key: "T/1".into(),
                 created_at: postrider_core::Timestamp(0),
+                replay: None,
                 routes: Vec::new(),
+                timeline: Vec::new(),
+                original: None,
             },
             route: RecordedRoute {
-                destination: None,
-                status: Status::DeadLetter,
-                attempts: 0,
                 failures: 1,
                 error_kind: Some("bad_row".into()),
                 error: Some("bad ".repeat(40)),
-                failed: None,
-                next_attempt_at: None,
-                published_at: None,
-                receipt: None,
+                ..RecordedRoute::new(None, Status::DeadLetter)
             },
         };
         let text = blocks(&[entry(&id), entry("b")]);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postrider_admin::Admin;
-use postrider_core::{Sink, Stats, Status, causes};
+use postrider_core::{Kept, Purge, Sink, Stats, Status, causes};
 use postrider_relay::{Relay, Report};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -144,8 +144,9 @@ async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token:
     while token.run_until_cancelled(every.tick()).await.is_some() {
         loop {
             let batch = config.cleanup.batch_size;
-            match outbox.console.purge(keep, batch).await {
-                Ok(removed) if removed >= u64::from(batch) && !token.is_cancelled() => {}
+            let old = Purge::of(Kept::History, keep, batch);
+            match outbox.upkeep.purge(old).await {
+                Ok(removed) if removed.more && !token.is_cancelled() => {}
                 Ok(_) => break,
                 Err(error) => {
                     tracing::warn!(

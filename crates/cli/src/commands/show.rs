@@ -1,6 +1,6 @@
 //! `postrider show` and `postrider dead show`: everything known about one event.
 
-use postrider_core::{EventId, EventRecord, Filter, Status};
+use postrider_core::{EventId, EventRecord, Filter, List, Status};
 use serde_json::Value;
 
 use super::record::{self, Beside};
@@ -85,7 +85,7 @@ async fn behind(opened: &Opened, record: &EventRecord) -> Result<Option<EventId>
         key: Some(record.key.clone()),
         ..Filter::default()
     };
-    let listing = opened.console.list(filter, FIRST_OF_KEY, None).await;
+    let listing = opened.console.list(List::first(FIRST_OF_KEY, filter)).await;
     let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
     let same = |other: &&EventRecord| {
         let there = |name: &Option<_>| name.is_none() || *name == route.destination;

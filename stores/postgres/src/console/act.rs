@@ -1,7 +1,7 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
 use postrider_core::{
-    Act, Chunk, Cursor, EventId, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb,
+    Act, Chunk, Cursor, EventId, EventRecord, Filter, RecordedRoute, Status, StoreError, Timestamp, Verb,
 };
 
 use super::list;
@@ -58,7 +58,7 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
 }
 
 /// Writes down what was done.
-pub(super) async fn audit(
+pub(crate) async fn audit(
     view: &View,
     actor: &str,
     action: &str,
@@ -138,6 +138,7 @@ fn can_redrive(route: &RecordedRoute) -> bool {
 /// Changes one row; false when a relay was first and it is gone.
 async fn apply(view: &View, verb: &Verb, (place, destination): &(i64, String)) -> Result<bool> {
     let changed = match verb {
+        Verb::Move(_) => return Err(StoreError::unsupported().into()),
         Verb::Redrive => {
             // A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
             let sql = view.sql(

@@ -1,6 +1,6 @@
 //! Listings: places are found by index, then each event is put together from wherever it stands.
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, Listing, Status, Timestamp};
+use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Status, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::record::record;
@@ -17,9 +17,10 @@ const STRIDE: i64 = 500;
 const STRETCH: i64 = 4_096;
 
 /// Events that match, oldest first.
-pub(super) async fn list(view: &View, filter: &Filter, limit: u32, from: Option<&Cursor>) -> Result<Listing> {
-    let limit = limit.max(1) as usize;
-    let (mut after, _) = place_of(from)?;
+pub(super) async fn list(view: &View, list: &List) -> Result<Listing> {
+    let filter = &list.filter;
+    let limit = list.limit.max(1) as usize;
+    let (mut after, _) = place_of(list.from.as_ref())?;
     let candidates = Candidates::of(view, filter);
     let end = highest(view).await?;
     let mut listing = Listing::default();
@@ -65,7 +66,7 @@ pub(super) async fn show(view: &View, id: &EventId) -> Result<Vec<EventRecord>> 
         event_id: Some(id.clone()),
         ..Filter::default()
     };
-    Ok(list(view, &filter, u32::MAX, None).await?.events)
+    Ok(list(view, &List::first(u32::MAX, filter)).await?.events)
 }
 
 /// No event has a higher place.

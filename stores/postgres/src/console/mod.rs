@@ -1,6 +1,7 @@
 //! What operators see and do, on a connection of its own: an operator's long listing never delays the relay.
 
 mod act;
+mod control;
 mod list;
 mod record;
 mod sent;
@@ -11,16 +12,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    SentPage, Stats, Status, StoreError,
+    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
+    Stats, Status, StoreError,
 };
 
+pub(crate) use act::audit;
 pub(crate) use writers::Seen;
 
-use crate::clock::{self, Micros};
+use crate::clock::Micros;
 use crate::error::Result;
 use crate::operator::Work;
-use crate::row::{destination_text, storable};
 use crate::schema;
 use crate::store::PgStore;
 
@@ -32,14 +33,9 @@ impl Console for PgStore {
         Box::pin(self.view("counting events", |view| async move { stats::stats(&view).await }))
     }
 
-    fn list(
-        &self,
-        filter: Filter,
-        limit: u32,
-        from: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Listing, StoreError>> {
+    fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>> {
         Box::pin(self.view("listing events", move |view| async move {
-            list::list(&view, &filter, limit, from.as_ref()).await
+            list::list(&view, &list).await
         }))
     }
 
@@ -73,19 +69,9 @@ impl Console for PgStore {
         }))
     }
 
-    fn pause(
-        &self,
-        destination: Option<DestinationName>,
-        paused: bool,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.view("pausing or resuming", move |view| async move {
-            pause(&view, destination.as_ref(), paused).await
-        }))
-    }
-
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.view("purging the history", move |view| async move {
-            purge(&view, older_than, limit).await
+            control::decide(&view, &control, &actor).await
         }))
     }
 }
@@ -116,7 +102,7 @@ impl View {
 }
 
 impl PgStore {
-    async fn view<T, F, Fut>(&self, doing: &'static str, look: F) -> Result<T, StoreError>
+    pub(crate) async fn view<T, F, Fut>(&self, doing: &'static str, look: F) -> Result<T, StoreError>
     where
         T: Send,
         F: FnOnce(View) -> Fut + Send,
@@ -128,39 +114,6 @@ impl PgStore {
         })
         .await
     }
-}
-
-/// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not
-/// opened.
-pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
-         SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) LIMIT $2
-     ) o WHERE s.tableoid = o.part AND s.ctid = o.place AND s.published_at < now() - make_interval(secs => $1)";
-
-/// Removes history row by row; what is older than it is kept goes by whole partitions, and cheaper.
-async fn purge(view: &View, older_than: Duration, limit: u32) -> Result<u64> {
-    let sql = view.sql(PURGE);
-    let gone = view
-        .client()
-        .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)])
-        .await?;
-    if gone > 0 {
-        let detail = format!("older than {}s", older_than.as_secs());
-        act::audit(view, "-", "purge", &detail, gone, 0).await?;
-    }
-    Ok(gone)
-}
-
-async fn pause(view: &View, destination: Option<&DestinationName>, paused: bool) -> Result<()> {
-    let sql = view.sql(
-        "INSERT INTO {outbox_control} AS c (destination, paused) VALUES ($1, $2)
-         ON CONFLICT (destination) DO UPDATE SET paused = excluded.paused",
-    );
-    let name = storable(destination_text(destination));
-    view.client().execute(&sql, &[&name, &paused]).await?;
-    let action = if paused { "pause" } else { "resume" };
-    let what = if name.is_empty() { "the outbox" } else { &*name };
-    act::audit(view, "-", action, what, 1, 0).await
 }
 
 /// The status of a word that this crate wrote.

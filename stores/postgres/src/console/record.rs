@@ -55,7 +55,10 @@ fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
         created_at: stored.created_at,
         bad_payload: stored.bad.as_ref().map(|_| stored.event.payload.clone()),
         event: stored.into_event(),
+        replay: None,
         routes: vec![route],
+        timeline: Vec::new(),
+        original: None,
     })
 }
 

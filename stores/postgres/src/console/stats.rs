@@ -85,8 +85,10 @@ pub(super) async fn groups(view: &View) -> Result<Vec<Group>> {
             Ok(Group {
                 destination: destination(row.try_get(0)?),
                 error_kind: row.try_get(1)?,
+                fingerprint: String::new(),
                 example: row.try_get::<_, Option<String>>(2)?.unwrap_or_default(),
                 count: count(row.try_get(3)?),
+                dead: 0,
                 seen: (
                     row.try_get::<_, Micros>(4)?.into(),
                     row.try_get::<_, Micros>(5)?.into(),

@@ -1,6 +1,8 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, Cursor, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
+use postrider_core::{
+    Act, Chunk, Cursor, EventRecord, Filter, RecordedRoute, Status, StoreError, Timestamp, Verb,
+};
 use rusqlite::{OptionalExtension, params};
 
 use super::record::record;
@@ -52,7 +54,7 @@ pub(super) fn step(view: &View<'_>, act: &Act) -> Result<Chunk> {
 }
 
 /// Writes down what was done.
-pub(super) fn audit(
+pub(crate) fn audit(
     view: &View<'_>,
     actor: &str,
     action: &str,
@@ -124,6 +126,7 @@ fn can_redrive(route: &RecordedRoute) -> bool {
 
 fn apply(view: &View<'_>, verb: &Verb, (place, destination): &(i64, String)) -> Result<()> {
     match verb {
+        Verb::Move(_) => return Err(StoreError::unsupported().into()),
         Verb::Redrive => {
             // A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
             let sql = view.sql(

@@ -1,6 +1,6 @@
 //! Listings: places are found by index, then each event is put together from wherever it stands.
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, Listing, Status, Timestamp};
+use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Status, Timestamp};
 use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
@@ -14,9 +14,10 @@ use crate::schema;
 const STRIDE: i64 = 500;
 
 /// Events that match, oldest first.
-pub(super) fn list(view: &View<'_>, filter: &Filter, limit: u32, from: Option<&Cursor>) -> Result<Listing> {
-    let limit = limit.max(1) as usize;
-    let (mut after, _) = place_of(from)?;
+pub(super) fn list(view: &View<'_>, list: &List) -> Result<Listing> {
+    let filter = &list.filter;
+    let limit = list.limit.max(1) as usize;
+    let (mut after, _) = place_of(list.from.as_ref())?;
     let candidates = Candidates::of(view, filter);
     let mut listing = Listing::default();
     loop {
@@ -52,7 +53,7 @@ pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
         event_id: Some(id.clone()),
         ..Filter::default()
     };
-    Ok(list(view, &filter, u32::MAX, None)?.events)
+    Ok(list(view, &List::first(u32::MAX, filter))?.events)
 }
 
 /// The places that a filter may be about: a superset, in order, found without reading tables that cannot match.

@@ -1,24 +1,23 @@
 //! What operators see and do. Reads have a connection of their own; writes are short transactions of the writer.
 
 mod act;
+mod control;
 mod list;
 mod record;
 mod sent;
 mod stats;
 
-use std::time::Duration;
-
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Cursor, DestinationName, EventId, EventRecord, Filter, Group, Listing,
-    SentPage, Stats, Status, StoreError,
+    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
+    Stats, Status, StoreError,
 };
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+pub(crate) use act::audit;
 
 use crate::error::Result;
 use crate::ident::Tables;
-use crate::row::destination_text;
 use crate::schema::{self, Standing};
-use crate::settle;
 use crate::store::SqliteStore;
 
 impl Console for SqliteStore {
@@ -26,15 +25,8 @@ impl Console for SqliteStore {
         Box::pin(self.view("counting events", |view| stats::stats(&view)))
     }
 
-    fn list(
-        &self,
-        filter: Filter,
-        limit: u32,
-        from: Option<Cursor>,
-    ) -> BoxFuture<'_, Result<Listing, StoreError>> {
-        Box::pin(self.view("listing events", move |view| {
-            list::list(&view, &filter, limit, from.as_ref())
-        }))
+    fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>> {
+        Box::pin(self.view("listing events", move |view| list::list(&view, &list)))
     }
 
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
@@ -60,31 +52,9 @@ impl Console for SqliteStore {
         Box::pin(self.change("changing parked events", move |view| act::step(&view, &act)))
     }
 
-    fn pause(
-        &self,
-        destination: Option<DestinationName>,
-        paused: bool,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.change("pausing or resuming", move |view| {
-            pause(&view, destination.as_ref(), paused)
-        }))
-    }
-
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.change("purging the history", move |view| {
-            let before = schema::since(view.standing.now, older_than);
-            let gone = settle::purge(view.tx, view.tables, before, limit as usize)?;
-            if gone > 0 {
-                act::audit(
-                    &view,
-                    "-",
-                    "purge",
-                    &format!("older than {}s", older_than.as_secs()),
-                    gone as u64,
-                    0,
-                )?;
-            }
-            Ok(gone as u64)
+            control::decide(&view, &control, &actor)
         }))
     }
 }
@@ -108,7 +78,7 @@ impl View<'_> {
 }
 
 impl SqliteStore {
-    async fn view<T, F>(&self, doing: &'static str, look: F) -> Result<T, StoreError>
+    pub(crate) async fn view<T, F>(&self, doing: &'static str, look: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(View<'_>) -> Result<T> + Send + 'static,
@@ -122,7 +92,7 @@ impl SqliteStore {
             .await
     }
 
-    async fn change<T, F>(&self, doing: &'static str, write: F) -> Result<T, StoreError>
+    pub(crate) async fn change<T, F>(&self, doing: &'static str, write: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(View<'_>) -> Result<T> + Send + 'static,
@@ -148,18 +118,6 @@ fn in_transaction<T>(
     let answer = write(View::begin(&tx, tables)?)?;
     tx.commit()?;
     Ok(answer)
-}
-
-fn pause(view: &View<'_>, destination: Option<&DestinationName>, paused: bool) -> Result<()> {
-    let sql = view.sql(
-        "INSERT INTO {outbox_control} (destination, paused) VALUES (?1, ?2)
-         ON CONFLICT (destination) DO UPDATE SET paused = ?2",
-    );
-    let name = destination_text(destination);
-    view.tx.execute(&sql, params![name, paused])?;
-    let action = if paused { "pause" } else { "resume" };
-    let what = if name.is_empty() { "the outbox" } else { name };
-    act::audit(view, "-", action, what, 1, 0)
 }
 
 /// The status of a word that this crate wrote.

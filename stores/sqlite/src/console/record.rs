@@ -54,7 +54,10 @@ fn begin(view: &View<'_>, row: &Row<'_>, route: RecordedRoute) -> Result<EventRe
         created_at: stored.created_at,
         event: stored.event,
         bad_payload: stored.bad_payload,
+        replay: None,
         routes: vec![route],
+        timeline: Vec::new(),
+        original: None,
     })
 }
 

@@ -89,8 +89,10 @@ pub(super) fn groups(view: &View<'_>) -> Result<Vec<Group>> {
         Ok(Group {
             destination: (!destination.is_empty()).then(|| DestinationName::from(destination)),
             error_kind: row.get(1)?,
+            fingerprint: String::new(),
             example: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
             count: count(row.get(3)?),
+            dead: 0,
             seen: (Timestamp(row.get(4)?), Timestamp(row.get(5)?)),
         })
     })?;

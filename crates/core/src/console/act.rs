@@ -1,0 +1,84 @@
+//! What people do with parked rows.
+
+use std::time::Duration;
+
+use super::{Cursor, Status};
+use crate::{DestinationName, EventId, Filter, Payload};
+
+/// What to do with parked rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Send again: dead and refused rows. One that stands behind another of its key waits for it.
+    Redrive,
+    /// Throw away, for this reason; the row moves into the history as discarded.
+    Discard(String),
+    /// Give scheduled rows another time, this long from now by the database's clock.
+    Move(Duration),
+}
+
+impl Verb {
+    /// The word of the audit.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Verb::Redrive => "redrive",
+            Verb::Discard(_) => "discard",
+            Verb::Move(_) => "move",
+        }
+    }
+}
+
+/// One step of a bulk verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// What to do.
+    pub verb: Verb,
+    /// With which rows.
+    pub filter: Filter,
+    /// Only count.
+    pub dry_run: bool,
+    /// Who asks, for the audit.
+    pub actor: String,
+    /// At most this many rows in this step.
+    pub limit: u32,
+    /// Where the last step ended.
+    pub from: Option<Cursor>,
+}
+
+impl Act {
+    /// Why, and with which rows, as JSON: what the audit keeps.
+    pub fn detail(&self) -> String {
+        let mut detail = self.filter.to_json();
+        match &self.verb {
+            Verb::Redrive => {}
+            Verb::Discard(reason) => detail["reason"] = reason.as_str().into(),
+            Verb::Move(by) => detail["in_seconds"] = by.as_secs().into(),
+        }
+        detail.to_string()
+    }
+}
+
+/// What one step of a bulk verb did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Rows changed, or that would be.
+    pub touched: u64,
+    /// Rows that matched but are in a state the verb does not work on, with that state.
+    pub refused: Vec<(EventId, Status)>,
+    /// Where to go on; none when done.
+    pub next: Option<Cursor>,
+}
+
+/// A change of a parked event's payload, which is sent again with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// Which event.
+    pub event_id: EventId,
+    /// For which destination; none: for all for which it is dead or was refused.
+    pub destination: Option<DestinationName>,
+    /// The new payload. The first one is kept.
+    pub payload: Payload,
+    /// The new content type; none: as it was.
+    pub content_type: Option<String>,
+    /// Who asks, for the audit.
+    pub actor: String,
+}

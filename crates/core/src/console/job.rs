@@ -1,0 +1,255 @@
+//! Long work that a person began: its state is in the database, so whoever goes on with it knows how far it came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Cursor, Status, Verb};
+use crate::{DestinationName, EventId, Filter, Timestamp};
+
+/// Which job. Of a replay it is the replay's id, which its copies carry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub Arc<str>);
+
+impl JobId {
+    /// A new one, ordered by time.
+    pub fn new() -> Self {
+        Self(uuid::Uuid::now_v7().to_string().into())
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for JobId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl From<&str> for JobId {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// A verb, with the parked rows that match.
+    Act(Verb),
+    /// Sent events are sent again.
+    Replay(Replay),
+    /// The history is written to files.
+    Archive,
+    /// An archive is read back, to be replayed.
+    Restore,
+}
+
+impl JobKind {
+    /// The word of the column `kind`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            JobKind::Act(verb) => verb.as_str(),
+            JobKind::Replay(_) => "replay",
+            JobKind::Archive => "archive",
+            JobKind::Restore => "restore",
+        }
+    }
+}
+
+impl NewJob {
+    /// What the column `spec` keeps: enough for anyone to go on with it.
+    pub fn spec(&self) -> String {
+        let mut spec = json!({ "filter": self.filter.to_json() });
+        match &self.kind {
+            JobKind::Act(Verb::Discard(reason)) => spec["reason"] = reason.as_str().into(),
+            JobKind::Act(Verb::Move(by)) => spec["in_seconds"] = by.as_secs().into(),
+            JobKind::Replay(replay) => {
+                spec["since"] = replay.since.map(|at| at.0).into();
+                spec["until"] = replay.until.map(|at| at.0).into();
+                spec["to"] = replay.to.as_ref().map(DestinationName::as_str).into();
+                spec["restored"] = replay.restored.as_ref().map(JobId::as_str).into();
+            }
+            JobKind::Act(Verb::Redrive) | JobKind::Archive | JobKind::Restore => {}
+        }
+        spec.to_string()
+    }
+}
+
+impl JobKind {
+    /// Kind and filter of the columns `kind` and `spec`.
+    pub fn of_spec(kind: &str, spec: &str) -> Option<(Self, Filter)> {
+        let spec: Value = serde_json::from_str(spec).ok()?;
+        let text = |name: &str| spec[name].as_str();
+        let time = |name: &str| spec[name].as_i64().map(Timestamp);
+        let filter = Filter::of_json(&spec["filter"])?;
+        let kind = match kind {
+            "redrive" => JobKind::Act(Verb::Redrive),
+            "discard" => JobKind::Act(Verb::Discard(text("reason")?.to_owned())),
+            "move" => JobKind::Act(Verb::Move(Duration::from_secs(spec["in_seconds"].as_u64()?))),
+            "replay" => JobKind::Replay(Replay {
+                since: time("since"),
+                until: time("until"),
+                to: text("to").map(DestinationName::from),
+                restored: text("restored").map(JobId::from),
+            }),
+            "archive" => JobKind::Archive,
+            "restore" => JobKind::Restore,
+            _ => return None,
+        };
+        Some((kind, filter))
+    }
+}
+
+/// Which sent events are sent again, and where to. The job's filter says which types, keys, ids and ages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Published at or after this moment; none: from the beginning of the history.
+    pub since: Option<Timestamp>,
+    /// Published before this moment; none: before the job began.
+    pub until: Option<Timestamp>,
+    /// Sent to this destination instead; none: to where they were sent.
+    pub to: Option<DestinationName>,
+    /// Taken from what this job restored instead of from the history.
+    pub restored: Option<JobId>,
+}
+
+/// A job that is to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewJob {
+    /// What to do.
+    pub kind: JobKind,
+    /// With which rows.
+    pub filter: Filter,
+    /// Who asks, for the audit.
+    pub actor: String,
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// It goes on with its next step.
+    Running,
+    /// A person stopped it for a while.
+    Paused,
+    /// A person ended it before it was done.
+    Cancelled,
+    /// It did all that it was asked for.
+    Done,
+}
+
+impl JobState {
+    /// The word of the column `state`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Running => "running",
+            JobState::Paused => "paused",
+            JobState::Cancelled => "cancelled",
+            JobState::Done => "done",
+        }
+    }
+
+    /// The state of a word of the column.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [
+            JobState::Running,
+            JobState::Paused,
+            JobState::Cancelled,
+            JobState::Done,
+        ];
+        all.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// A job as the database has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Which.
+    pub id: JobId,
+    /// What it does.
+    pub kind: JobKind,
+    /// With which rows.
+    pub filter: Filter,
+    /// Where it stands.
+    pub state: JobState,
+    /// Who began it.
+    pub actor: String,
+    /// Rows done so far.
+    pub touched: u64,
+    /// Rows that matched but were in a state that the verb does not work on.
+    pub refused: u64,
+    /// Copies of a replay that are made and not yet sent.
+    pub waiting: u64,
+    /// How far it came.
+    pub cursor: Option<Cursor>,
+    /// When it began.
+    pub begun_at: Timestamp,
+    /// When its last step was made.
+    pub updated_at: Timestamp,
+}
+
+/// What one step of a job did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The job behind it.
+    pub job: Job,
+    /// Rows of this step that are in a state that the verb does not work on, with that state.
+    pub refused: Vec<(EventId, Status)>,
+}
+
+/// What a person does with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobVerb {
+    /// Stops it until it is resumed.
+    Pause,
+    /// Lets a paused one go on.
+    Resume,
+    /// Ends it. Copies of a replay that were not sent yet are taken back.
+    Cancel,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_is_read_back_as_it_was() {
+        let kinds = [
+            JobKind::Act(Verb::Redrive),
+            JobKind::Act(Verb::Discard("a \"test\"".to_owned())),
+            JobKind::Act(Verb::Move(Duration::from_secs(90))),
+            JobKind::Replay(Replay::default()),
+            JobKind::Replay(Replay {
+                since: Some(Timestamp(-1)),
+                until: Some(Timestamp(5)),
+                to: Some("other".into()),
+                restored: Some("r".into()),
+            }),
+            JobKind::Archive,
+            JobKind::Restore,
+        ];
+        for kind in kinds {
+            let filter = Filter {
+                key: Some("ORDER/1".to_owned()),
+                ..Filter::default()
+            };
+            let job = NewJob {
+                kind,
+                filter,
+                actor: "ann".to_owned(),
+            };
+            let read = JobKind::of_spec(job.kind.as_str(), &job.spec());
+            assert_eq!(read, Some((job.kind, job.filter)));
+        }
+    }
+}

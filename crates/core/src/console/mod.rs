@@ -1,0 +1,101 @@
+//! What operators need of a database.
+
+mod act;
+mod audit;
+mod control;
+mod job;
+mod list;
+mod record;
+mod sent;
+mod stats;
+mod status;
+
+pub use act::{Act, Chunk, Edit, Verb};
+pub use audit::{AuditEntry, AuditPage};
+pub use control::{Control, InForce, Scope};
+pub use job::{Job, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Step};
+pub use list::{Cursor, Group, List, Listing};
+pub use record::{EventRecord, Moment, Original, Route, What};
+pub use sent::{Sent, SentPage};
+pub use stats::{LiveRelay, Stats};
+pub use status::Status;
+
+use crate::{BoxFuture, EventId, StoreError};
+
+/// An outbox as operators see it. Every call works beside running relays and blocks none of them.
+pub trait Console: Send + Sync {
+    /// The state in numbers.
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>>;
+
+    /// Events that match.
+    fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>>;
+
+    /// One event with its payload and its timeline; every record that has the id (a reused id has several, and so has
+    /// one that is replayed).
+    fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>>;
+
+    /// What was published, of one type or of any, newest last: the last `limit` of the history, or the first `limit`
+    /// behind a cursor that an earlier page gave.
+    ///
+    /// It is for looking, not for consuming: what is written by a settle that took longer than a later one may be
+    /// missed by whoever follows the history.
+    fn sent(
+        &self,
+        event_type: Option<String>,
+        limit: u32,
+        after: Option<Cursor>,
+    ) -> BoxFuture<'_, Result<SentPage, StoreError>>;
+
+    /// Failures by destination, kind and fingerprint, the most frequent first.
+    fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>>;
+
+    /// One step of a verb; each step is one transaction. The cursor is the caller's: what must survive the caller is a
+    /// job.
+    fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>>;
+
+    /// Changes the payload of a dead or refused event and sends it again.
+    fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
+        let _ = edit;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Begins a job. Rows that come later than this are not meant by it.
+    fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
+        let _ = job;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// One step of a verb's or a replay's job, of at most `limit` rows: one transaction with the job's own state, so
+    /// that a caller that dies leaves a job that goes on exactly where it was. A job that is not running is answered as
+    /// it is.
+    fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
+        let _ = (job, limit);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Jobs, newest first; or the one that is named.
+    fn jobs(&self, only: Option<JobId>, limit: u32) -> BoxFuture<'_, Result<Vec<Job>, StoreError>> {
+        let _ = (only, limit);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Pauses, resumes or cancels a job.
+    fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
+        let _ = (job, verb, actor);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Pauses, resumes or limits.
+    fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What is paused or limited now.
+    fn controls(&self) -> BoxFuture<'_, Result<Vec<InForce>, StoreError>> {
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// What people did, newest first.
+    fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
+        let _ = (limit, from);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+}

@@ -1,0 +1,157 @@
+//! One event with everything that is known of it.
+
+use super::{JobId, Status};
+#[cfg(doc)]
+use crate::Console;
+use crate::{DestinationName, Event, EventId, Payload, Seq, Timestamp};
+
+/// Where one event stands with one destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The destination; none: queued, or parked without one.
+    pub destination: Option<DestinationName>,
+    /// Where it stands.
+    pub status: Status,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// The kind of the last error.
+    pub error_kind: Option<String>,
+    /// Which errors it is alike: the fingerprint of the last error.
+    pub error_group: Option<String>,
+    /// The text of the last error; the reason of one that was discarded.
+    pub error: Option<String>,
+    /// When it failed first and last.
+    pub failed: Option<(Timestamp, Timestamp)>,
+    /// When it is tried again.
+    pub next_attempt_at: Option<Timestamp>,
+    /// When it was published.
+    pub published_at: Option<Timestamp>,
+    /// The destination's receipt.
+    pub receipt: Option<String>,
+}
+
+impl Route {
+    /// A route of which nothing but the status is known.
+    pub fn new(destination: Option<DestinationName>, status: Status) -> Self {
+        Self {
+            destination,
+            status,
+            attempts: 0,
+            failures: 0,
+            error_kind: None,
+            error_group: None,
+            error: None,
+            failed: None,
+            next_attempt_at: None,
+            published_at: None,
+            receipt: None,
+        }
+    }
+}
+
+/// One event with everything that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Its place.
+    pub seq: Seq,
+    /// The event as stored, or why the row is not one.
+    pub event: Result<Event, String>,
+    /// The payload of a row that is not an event, as it is stored: bytes where the text is none. None for an event.
+    pub bad_payload: Option<Payload>,
+    /// Its id, also when the row is bad.
+    pub event_id: EventId,
+    /// Its type, also when the row is bad.
+    pub event_type: String,
+    /// What it keeps order by.
+    pub key: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The replay that it is a copy of; none for an event itself.
+    pub replay: Option<JobId>,
+    /// Where it stands, one entry a destination; the worst first.
+    pub routes: Vec<Route>,
+    /// What happened to it, oldest first. Empty in a listing: only [`Console::show`] tells.
+    pub timeline: Vec<Moment>,
+    /// The payload before a person changed it. Only [`Console::show`] tells.
+    pub original: Option<Original>,
+}
+
+impl EventRecord {
+    /// The worst of its states: what a one-line listing shows.
+    pub fn status(&self) -> Status {
+        self.routes.first().map_or(Status::Pending, |route| route.status)
+    }
+}
+
+/// Something that happened to an event, or will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: What,
+    /// At which destination; none: the event as a whole.
+    pub destination: Option<DestinationName>,
+    /// Who did it, where a person did.
+    pub actor: Option<String>,
+    /// The receipt, the error or the reason; empty where there is nothing to say.
+    pub detail: String,
+}
+
+/// What can happen to an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Its row was written.
+    Enqueued,
+    /// An attempt failed for the first time.
+    FirstFailed,
+    /// An attempt failed, the last so far.
+    LastFailed,
+    /// A person sent it again.
+    Redriven,
+    /// A person changed its payload.
+    Edited,
+    /// A person gave it another time.
+    Moved,
+    /// A person threw it away.
+    Discarded,
+    /// Its destination confirmed it.
+    Published,
+    /// A copy of it was sent by a replay.
+    Replayed,
+    /// It will be tried.
+    NextAttempt,
+}
+
+impl What {
+    /// The word that people and machines see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::Enqueued => "enqueued",
+            What::FirstFailed => "first_failed",
+            What::LastFailed => "last_failed",
+            What::Redriven => "redriven",
+            What::Edited => "edited",
+            What::Moved => "moved",
+            What::Discarded => "discarded",
+            What::Published => "published",
+            What::Replayed => "replayed",
+            What::NextAttempt => "next_attempt",
+        }
+    }
+}
+
+/// A payload before a person changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// As the producer wrote it.
+    pub payload: Payload,
+    /// The content type beside it.
+    pub content_type: Option<String>,
+    /// When it was changed first.
+    pub edited_at: Timestamp,
+    /// Who did.
+    pub actor: String,
+}

@@ -1,0 +1,223 @@
+//! What keeps a database small: duties that one relay does for all, and the history as rows.
+
+use std::time::Duration;
+
+use crate::{
+    BoxFuture, Cursor, DestinationName, EventId, Job, JobId, Payload, RelayId, Seq, StoreError, Timestamp,
+};
+
+/// What the housekeeping of an outbox asks of its database.
+pub trait Upkeep: Send + Sync {
+    /// Claims a duty for its slot, or renews the claim. The database's clock decides whether the slot has come, and
+    /// every slot is finished once, whoever asks.
+    fn claim(&self, duty: Duty) -> BoxFuture<'_, Result<Claim, StoreError>> {
+        let _ = duty;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// The duty's slot is done.
+    fn finish(&self, duty: Duty, note: String) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (duty, note);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Forgets duties whose names begin with a prefix, except those that are named: they may be claimed again.
+    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let _ = (prefix, but);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Removes what is older than its term, in one transaction of at most `limit` rows. Queued and parked rows are
+    /// never touched.
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let _ = purge;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// A page of the history in the order of its places, with payloads.
+    fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
+        let _ = ask;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// How far a job that writes or reads files has come.
+    fn mark(
+        &self,
+        job: JobId,
+        cursor: Cursor,
+        rows: u64,
+        done: bool,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        let _ = (job, cursor, rows, done);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Puts rows of an archive where a replay finds them, and says how far the job has come, in one transaction.
+    fn restore(
+        &self,
+        job: JobId,
+        rows: Vec<HistoryRow>,
+        cursor: Cursor,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        let _ = (job, rows, cursor);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+}
+
+/// Something that one relay does for all, once a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duty {
+    /// Which.
+    pub name: String,
+    /// Who asks.
+    pub holder: RelayId,
+    /// How long the claim lasts unless it is renewed.
+    pub term: Duration,
+    /// The moment for which it is due.
+    pub slot: Timestamp,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the caller's, for the term.
+    Yours,
+    /// The slot has not come by the database's clock; this long to go.
+    Early(Duration),
+    /// The slot was done.
+    Done,
+    /// Somebody else is at it.
+    Held,
+}
+
+/// What is kept for a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Sent, discarded and duplicate events.
+    History,
+    /// What people did.
+    Audit,
+    /// Jobs that have ended.
+    Jobs,
+    /// Payloads before people changed them, whose events are gone.
+    Originals,
+    /// What an archive was read back into.
+    Restored,
+    /// What consumers have seen, in the inbox with this name.
+    Inbox(String),
+}
+
+/// One step of a removal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    /// Of what.
+    pub what: Kept,
+    /// Older than this.
+    pub older_than: Duration,
+    /// At most so many rows in this step.
+    pub limit: u32,
+    /// Only count, as far as that is cheap.
+    pub dry_run: bool,
+    /// Nothing behind this place of the history, because it was not archived yet.
+    pub not_after: Option<Seq>,
+    /// Who asks, for the audit; none: the housekeeping itself.
+    pub actor: Option<String>,
+}
+
+impl Purge {
+    /// So many rows that are older than this, by the housekeeping itself.
+    pub fn of(what: Kept, older_than: Duration, limit: u32) -> Self {
+        Self {
+            what,
+            older_than,
+            limit,
+            dry_run: false,
+            not_after: None,
+            actor: None,
+        }
+    }
+}
+
+/// What a step of a removal did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Rows removed, or that would be.
+    pub rows: u64,
+    /// The number is counted, not estimated.
+    pub exact: bool,
+    /// There is more to remove.
+    pub more: bool,
+}
+
+/// Which page of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryAsk {
+    /// Behind this row.
+    pub after: Option<Cursor>,
+    /// Published at or after this moment.
+    pub since: Option<Timestamp>,
+    /// Published before this moment.
+    pub until: Option<Timestamp>,
+    /// At most so many rows.
+    pub limit: u32,
+    /// No more rows once the payloads are this large.
+    pub max_bytes: u64,
+}
+
+/// A row of the history, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryRow {
+    /// Its place.
+    pub seq: Seq,
+    /// Where it went; none: nowhere.
+    pub destination: Option<DestinationName>,
+    /// `published`, `duplicate` or `discarded`.
+    pub outcome: String,
+    /// The event's id.
+    pub event_id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// Type and id of its aggregate.
+    pub aggregate: (String, String),
+    /// The key that the producer gave.
+    pub event_key: Option<String>,
+    /// Its payload, byte for byte.
+    pub payload: Payload,
+    /// The content type beside it.
+    pub content_type: Option<String>,
+    /// Its headers, as they are stored.
+    pub headers: Option<String>,
+    /// Its priority.
+    pub priority: Option<i32>,
+    /// When it was to leave.
+    pub available_at: Option<Timestamp>,
+    /// When it was made, as the producer said.
+    pub created_at: Option<Timestamp>,
+    /// When its row was written.
+    pub enqueued_at: Option<Timestamp>,
+    /// The replay that it was a copy of.
+    pub replay: Option<JobId>,
+    /// Why it was discarded.
+    pub reason: Option<String>,
+    /// The destination's receipt.
+    pub receipt: Option<String>,
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// Kind and text of the last error.
+    pub error: Option<(String, String)>,
+    /// When it failed last.
+    pub last_failed_at: Option<Timestamp>,
+    /// When its destination had confirmed it, or when it was settled otherwise.
+    pub published_at: Timestamp,
+}
+
+/// A page of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryPage {
+    /// The rows, in the order of their places.
+    pub rows: Vec<HistoryRow>,
+    /// Behind the last of them; none at the end.
+    pub next: Option<Cursor>,
+}
