@@ -1,5 +1,6 @@
 //! What can become of a publish: four answers, never confused.
 
+use crate::fingerprint;
 use crate::text::{MAX_ERROR_TEXT, inert};
 
 /// The answer for one message.
@@ -47,6 +48,11 @@ impl Failure {
     pub fn maybe_sent(mut self) -> Failure {
         self.maybe_sent = true;
         self
+    }
+
+    /// Which failures it is alike: what the stores keep as `error_group`.
+    pub fn group(&self) -> String {
+        fingerprint(&self.text)
     }
 }
 

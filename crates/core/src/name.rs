@@ -70,8 +70,40 @@ impl OrderKey {
         Self::new(format!("\u{1f}alone\u{1f}{}", seq.0))
     }
 
+    /// Every key that people see as this text: it may be the key that a producer gave, or type and id of an aggregate,
+    /// parted at any of its slashes.
+    pub fn seen_as(text: &str) -> Vec<Self> {
+        let parted = text
+            .match_indices('/')
+            .map(|(at, _)| format!("{}\u{1f}{}", &text[..at], &text[at + 1..]));
+        std::iter::once(text.to_owned())
+            .chain(parted)
+            .map(Self::new)
+            .collect()
+    }
+
     /// The key of a replayed event: it keeps order among the events of the same replay only.
     pub fn replayed(replay: &str, key: &str) -> Self {
         Self::new(format!("\u{1f}replay\u{1f}{replay}\u{1f}{key}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OrderKey;
+    use crate::Event;
+
+    #[test]
+    fn a_text_means_every_key_that_is_seen_as_it() {
+        let given = Event::builder("T").key("A/B/1");
+        let short = Event::builder("T").aggregate("A", "B/1");
+        let long = Event::builder("T").aggregate("A/B", "1");
+        for event in [given, short, long].map(|builder| builder.json("{}").build()) {
+            let event = event.expect("a valid event");
+            assert_eq!(event.key_text(), "A/B/1");
+            assert!(OrderKey::seen_as("A/B/1").contains(&event.order_key()));
+        }
+        assert_eq!(OrderKey::seen_as("A/B/1").len(), 3);
+        assert_eq!(OrderKey::seen_as("plain"), [OrderKey::new("plain")]);
     }
 }

@@ -124,6 +124,12 @@ pub struct Replay {
     pub restored: Option<JobId>,
 }
 
+impl Replay {
+    /// Copies that are made and not sent yet, at most: a replay stands beside the live flow and does not fill the table
+    /// that relays look through.
+    pub const BESIDE: u32 = 512;
+}
+
 /// A job that is to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
@@ -216,6 +222,27 @@ pub enum JobVerb {
     Resume,
     /// Ends it. Copies of a replay that were not sent yet are taken back.
     Cancel,
+}
+
+impl JobVerb {
+    /// The word of the audit.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobVerb::Pause => "pause_job",
+            JobVerb::Resume => "resume_job",
+            JobVerb::Cancel => "cancel_job",
+        }
+    }
+
+    /// The state of a job after it. A job that has ended stays as it is.
+    pub fn applied_to(self, state: JobState) -> JobState {
+        match (self, state) {
+            (_, JobState::Cancelled | JobState::Done) => state,
+            (JobVerb::Pause, _) => JobState::Paused,
+            (JobVerb::Resume, _) => JobState::Running,
+            (JobVerb::Cancel, _) => JobState::Cancelled,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -50,10 +50,11 @@ pub trait Console: Send + Sync {
     fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>>;
 
     /// One step of a verb; each step is one transaction. The cursor is the caller's: what must survive the caller is a
-    /// job.
+    /// job. An event that the filter names by its id is refused with its state also where it is not parked.
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>>;
 
-    /// Changes the payload of a dead or refused event and sends it again.
+    /// Changes the payload of a dead or refused event and sends it again. Refused with its state where it is in another
+    /// one; an event that would not be valid with the new payload is an error, and nothing is changed.
     fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
         let _ = edit;
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -68,6 +69,9 @@ pub trait Console: Send + Sync {
     /// One step of a verb's or a replay's job, of at most `limit` rows: one transaction with the job's own state, so
     /// that a caller that dies leaves a job that goes on exactly where it was. A job that is not running is answered as
     /// it is.
+    ///
+    /// A verb's job is done when it has come to its end. A replay's is done when in addition none of its copies waits;
+    /// until then a step that makes no copy looks whether they are gone. Dead copies wait for nobody.
     fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
         let _ = (job, limit);
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -79,7 +83,7 @@ pub trait Console: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Pauses, resumes or cancels a job.
+    /// Pauses, resumes or cancels a job. One that has ended is answered as it is; an unknown one is an error.
     fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
         let _ = (job, verb, actor);
         Box::pin(async { Err(StoreError::unsupported()) })
