@@ -39,6 +39,7 @@ impl Model {
         if settled == Settled::Done {
             self.shards[index].unclean = 0;
             self.shards[index].suspect = None;
+            self.shards[index].on_trial = false;
         }
         settled
     }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod build;
+mod desk;
 mod destinations;
 mod direct;
 mod edges;
@@ -14,4 +15,6 @@ mod rest;
 mod run;
 mod single_rows;
 mod support;
+mod trial;
+mod turns;
 mod wake;
