@@ -157,7 +157,7 @@ impl World {
                 self.say(|| format!("r{life} finished"));
                 self.relays[slot].engine = None;
             }
-            Command::Arm(_) | Command::Disarm => {}
+            Command::Arm(..) | Command::Disarm => {}
         }
     }
 

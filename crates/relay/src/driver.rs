@@ -170,7 +170,7 @@ impl Driver {
                     .filter_map(|call| self.publishing.remove(call))
                     .for_each(|task| task.abort());
             }
-            Command::Arm(shards) => self.arm(shards),
+            Command::Arm(call, shards) => self.arm(call, shards),
             Command::Disarm => {
                 if let Some(bell) = self.bell.take() {
                     bell.abort();
@@ -206,9 +206,9 @@ impl Driver {
         self.calls.push(task.abort_handle());
     }
 
-    fn arm(&mut self, shards: Vec<Shard>) {
+    fn arm(&mut self, call: Call, shards: Vec<Shard>) {
         let Some(doorbell) = self.inner.store.doorbell() else {
-            let _ = self.tell.send(Fact::Armed(false));
+            let _ = self.tell.send(Fact::Armed(call, false));
             return;
         };
         if let Some(bell) = self.bell.take() {
@@ -218,7 +218,7 @@ impl Driver {
         let task = tokio::spawn(async move {
             match doorbell.arm(shards).await {
                 Ok(ring) => {
-                    let _ = tell.send(Fact::Armed(true));
+                    let _ = tell.send(Fact::Armed(call, true));
                     ring.await;
                     let _ = tell.send(Fact::Rang);
                 }
@@ -228,7 +228,7 @@ impl Driver {
                         error = causes(&error),
                         "the doorbell cannot be armed; polling goes on"
                     );
-                    let _ = tell.send(Fact::Armed(false));
+                    let _ = tell.send(Fact::Armed(call, false));
                 }
             }
         });
