@@ -17,4 +17,5 @@ mod run;
 mod single_rows;
 mod support;
 mod trial;
+mod turns;
 mod wake;
