@@ -61,7 +61,7 @@ async fn each_run_reports_its_own_work() {
 async fn an_observer_that_panics_ends_nothing() {
     struct Bad;
     impl Observer for Bad {
-        fn note(&self, _: &str, note: &Note) {
+        fn note(&self, _: Run<'_>, note: &Note) {
             if matches!(note, Note::Published { .. }) {
                 panic!("a user's hook")
             }

@@ -13,7 +13,7 @@ use postrider_core::{
 };
 use postrider_memory::MemorySink;
 use postrider_relay::engine::Note;
-use postrider_relay::{Observer, Relay, RelayBuilder, Report, Settings};
+use postrider_relay::{Observer, Relay, RelayBuilder, Report, Run, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::ledger::{self, Arrived, Committed, Ledger};
 use postrider_testkit::model::Parked;
@@ -225,9 +225,9 @@ impl<F: Future> Future for Polled<F> {
 pub(crate) struct Heard(Mutex<Vec<(String, Note)>>);
 
 impl Observer for Heard {
-    fn note(&self, outbox: &str, note: &Note) {
+    fn note(&self, run: Run<'_>, note: &Note) {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push((outbox.to_owned(), note.clone()));
+        notes.push((run.outbox.to_owned(), note.clone()));
     }
 }
 
