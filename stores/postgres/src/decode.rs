@@ -100,7 +100,8 @@ pub(crate) fn sent(table: &str, seconds: &str) -> String {
     format!(
         "FROM {{outbox_sent}} s WHERE s.event_id = {table}.event_id
          AND s.published_at > now() - make_interval(secs => {seconds}::double precision)
-         AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL"
+         AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL
+         AND s.replay_id IS NULL"
     )
 }
 

@@ -41,6 +41,14 @@ const STEPS: &[Step] = &[
         up: include_str!("sql/0003_views.up.sql"),
         down: include_str!("sql/0003_views.down.sql"),
     },
+    Step {
+        name: "lifecycle",
+        up: include_str!("sql/0004_lifecycle.up.sql"),
+        down: concat!(
+            include_str!("sql/0004_lifecycle.down.sql"),
+            include_str!("sql/0003_views.up.sql")
+        ),
+    },
 ];
 
 impl Schema for PgStore {
@@ -135,7 +143,9 @@ async fn status(work: &Work) -> Result<SchemaStatus> {
         differs: Vec::new(),
     };
     if status.installed > 0 {
-        let sql = work.sql("SELECT (SELECT count(*) FROM {outbox}), (SELECT count(*) FROM {outbox_parked})");
+        let sql = work.sql(
+            "SELECT (SELECT count(*) FROM {outbox}), (SELECT count(*) FROM {outbox_parked} WHERE seq > 0)",
+        );
         let row = work.client().query_one(&sql, &[]).await?;
         let count = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
         (status.queued, status.parked) = (count(0)?, count(1)?);

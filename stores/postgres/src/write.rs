@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use postrider_core::{Leaves, Park, Settle, SettleParked, Then};
+use postrider_core::{Failure, Leaves, Park, Settle, SettleParked, Then};
 use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 
@@ -21,8 +21,8 @@ pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
       AND {entry} -> 'beside' @> jsonb_build_array(jsonb_build_object('destination', b.destination))))";
 
 /// The fields of an object that [`park`] makes, but for the destination.
-pub(crate) const PARK: &str =
-    "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, kind text, text text";
+pub(crate) const PARK: &str = "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, \
+     kind text, text text, alike text";
 
 /// A settle in the form of parameters: one array a column.
 #[derive(Default)]
@@ -172,5 +172,6 @@ fn park(park: &Park) -> Value {
         "maybe_sent": park.maybe_sent,
         "kind": failure.map(|failure| failure.kind.as_str()),
         "text": failure.map(|failure| storable(&failure.text)),
+        "alike": failure.map(Failure::group),
     })
 }

@@ -7,7 +7,7 @@ use postrider_postgres::{EnqueueErrorKind, Outbox};
 use postrider_testkit::proxy::{Faults, Proxy};
 use postrider_testkit::servers::Postgres;
 
-use crate::support::{Db, Running, connect, event, until};
+use crate::common::{Db, Running, connect, event, until};
 
 /// What the driver sends for `COMMIT`: a letter, a length, the word, and a zero.
 const COMMIT_BYTES: u64 = 12;

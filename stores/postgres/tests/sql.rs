@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{Console, Schema, Settled, Store, Then};
 
-use crate::support::{Db, again, event, few_shards, parks, until};
+use crate::common::{Db, again, event, few_shards, parks, until};
 
 /// Faults G6 and G12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,12 +196,12 @@ async fn the_tables_are_made_once_and_removed_when_empty() {
     let (first, second) = tokio::join!(one.up(), two.up());
     let mut taken = [first.expect("up").len(), second.expect("up").len()];
     taken.sort_unstable();
-    assert_eq!(taken, [0, 3], "one of two makes them");
+    assert_eq!(taken, [0, 4], "one of two makes them");
     db.enqueue(&[event("a", "k")]).await;
     let error = db.store.down().await.expect_err("a row would be lost");
     assert!(error.to_string().contains("1 queued"), "{error}");
     db.relay("one").await.send_all().await;
-    assert_eq!(db.store.down().await.expect("removed"), [3, 2, 1]);
+    assert_eq!(db.store.down().await.expect("removed"), [4, 3, 2, 1]);
     assert_eq!(db.store.status().await.expect("a status").installed, 0);
     let left = db.number("SELECT count(*) FROM pg_class WHERE relname LIKE 'outbox%'")
         + db.number("SELECT count(*) FROM pg_proc WHERE proname LIKE 'outbox%'");
@@ -214,6 +214,6 @@ async fn the_tables_are_made_once_and_removed_when_empty() {
         .map(|step| step.up + "\n")
         .collect();
     db.sql(&printed);
-    assert_eq!(db.store.status().await.expect("a status").installed, 3);
+    assert_eq!(db.store.status().await.expect("a status").installed, 4);
     assert_eq!(db.store.stats().await.expect("stats").queued, 0);
 }

@@ -7,7 +7,7 @@ use postrider_core::{
 use postrider_postgres::PgOptions;
 use postrider_testkit::servers::Postgres;
 
-use crate::support::{Db, Relay, act, event, few_shards, heartbeat, parks, sent};
+use crate::common::{Db, Relay, act, event, few_shards, heartbeat, parks, sent};
 
 /// A store that connects as the role of the relay.
 async fn as_role(db: &Db, role: &str) -> Relay {
@@ -117,7 +117,7 @@ async fn functions_are_granted_where_they_are_not_public() {
     let url = Postgres::shared()
         .url(&db.database.name)
         .replace("postgres@", "careful_role@");
-    let client = crate::support::connect(&url).await;
+    let client = crate::common::connect(&url).await;
     client
         .batch_execute(
             "INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1');
@@ -152,7 +152,7 @@ async fn a_producer_may_only_insert() {
     let url = Postgres::shared()
         .url(&db.database.name)
         .replace("postgres@", "producer_role@");
-    let mut client = crate::support::connect(&url).await;
+    let mut client = crate::common::connect(&url).await;
     let tx = client.transaction().await.expect("a transaction");
     postrider_postgres::Outbox::default()
         .enqueue(&tx, &event("a", "k"))

@@ -7,7 +7,7 @@ use postrider_core::{
 };
 use postrider_testkit::wait::within;
 
-use crate::support::{Db, Relay, again, event, few_shards, heartbeat, parks, sent};
+use crate::common::{Db, Relay, again, event, few_shards, heartbeat, parks, sent};
 
 fn nowhere() -> Park {
     Park::dead(None, Failure::new(ErrorKind::NoRoute, "nowhere"))

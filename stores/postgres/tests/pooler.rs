@@ -4,7 +4,7 @@ use postrider_core::{Console, Schema};
 use postrider_postgres::PgStore;
 use postrider_testkit::servers::{PgBouncer, Postgres};
 
-use crate::support::{Running, connect, few_shards};
+use crate::common::{Running, connect, few_shards};
 
 /// Relays through a pooler while an application works on the same pool, and looks at what was left on its sessions.
 async fn relays_behind_a_pooler(direct: bool) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{Schema, Store, StoreErrorKind};
 use postrider_postgres::PgOptions;
 
-use crate::support::{Db, few_shards, heartbeat};
+use crate::common::{Db, few_shards, heartbeat};
 
 const HELD: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
 
@@ -28,7 +28,7 @@ async fn removing_the_tables_waits_for_nobody_long_and_says_who_is_in_the_way() 
     assert_eq!(error.kind(), StoreErrorKind::Busy);
     assert!(error.to_string().contains("stop the relays"), "{error}");
     producer.batch_execute("ROLLBACK").await.expect("ended");
-    assert_eq!(db.store.down().await.expect("removed"), [3, 2, 1]);
+    assert_eq!(db.store.down().await.expect("removed"), [4, 3, 2, 1]);
 }
 
 /// The lock table of a server with default settings holds some 13,000 locks, for all of its databases.

@@ -8,7 +8,7 @@ use postrider_testkit::servers::Postgres;
 use postrider_testkit::wait::{eventually, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Db, Running, connect, event, few_shards, heartbeat};
+use crate::common::{Db, Running, connect, event, few_shards, heartbeat};
 
 async fn server(settings: &'static [&'static str]) -> Postgres {
     tokio::task::spawn_blocking(move || Postgres::start_with(settings).expect("a server"))

@@ -7,7 +7,7 @@ use postrider_core::{Schema, Settle, Store, StoreErrorKind};
 use postrider_postgres::PgStore;
 use postrider_testkit::servers::Postgres;
 
-use crate::support::{Db, Relay, connect, event, few_shards, heartbeat, sent, until};
+use crate::common::{Db, Relay, connect, event, few_shards, heartbeat, sent, until};
 
 /// A server of its own, with tables and a relay.
 async fn own_server() -> (Postgres, String, Relay) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::poll;
 use postrider_core::{Console, Control, Doorbell, Ring, Scope, Shard, Store, StoreErrorKind};
 
-use crate::support::{Db, event, few_shards};
+use crate::common::{Db, event, few_shards};
 
 /// Sleeps and wakes longer than this would be noticed.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const SLEEPING: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
 async fn until(db: &Db, sql: &str, wanted: i64) {
-    crate::support::until(sql, || db.number(sql) == wanted).await;
+    crate::common::until(sql, || db.number(sql) == wanted).await;
 }
 
 /// Fault A21. A bell that goes on ringing keeps the relay awake for ever, at hundreds of statements a second.

@@ -19,6 +19,7 @@
 //! - `produce`: the sides of services.
 
 mod commit;
+mod common;
 mod conformance;
 mod console;
 mod doorbell;
@@ -36,4 +37,3 @@ mod produce;
 mod reset;
 mod server;
 mod sql;
-mod support;

@@ -3,7 +3,7 @@
 use postrider_core::Event;
 use postrider_postgres::{EnqueueErrorKind, Inbox, Outbox, testing};
 
-use crate::support::{Db, event};
+use crate::common::{Db, event};
 
 /// Fault A1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +74,7 @@ async fn an_effect_happens_once() {
     let deliveries = (0..8).map(|_| {
         let (url, inbox) = (db.database.url.clone(), inbox.clone());
         tokio::spawn(async move {
-            let mut client = crate::support::connect(&url).await;
+            let mut client = crate::common::connect(&url).await;
             let effect = async |tx: &tokio_postgres::Transaction<'_>| {
                 tx.execute("INSERT INTO effects VALUES (1)", &[]).await
             };
@@ -123,7 +123,7 @@ async fn sqlx_produces_in_its_own_transaction() {
         .expect_err("twice");
     assert_eq!(*error.kind(), EnqueueErrorKind::DuplicateId("a".into()));
     drop(tx);
-    let store = postrider_postgres::PgStore::from_sqlx(&pool, crate::support::few_shards()).expect("a store");
+    let store = postrider_postgres::PgStore::from_sqlx(&pool, crate::common::few_shards()).expect("a store");
     assert_eq!(store.stats().await.expect("stats").queued, 3);
 }
 
@@ -141,7 +141,7 @@ fn a_test_of_sqlx_has_a_store() {
     async fn with_a_pool(pool: sqlx::PgPool) {
         use postrider_core::{Console, Schema};
         let store =
-            postrider_postgres::PgStore::from_sqlx(&pool, crate::support::few_shards()).expect("a store");
+            postrider_postgres::PgStore::from_sqlx(&pool, crate::common::few_shards()).expect("a store");
         store.up().await.expect("the tables are made");
         let mut tx = pool.begin().await.expect("a transaction");
         Outbox::default()
@@ -150,7 +150,7 @@ fn a_test_of_sqlx_has_a_store() {
             .expect("enqueued");
         assert_eq!(store.stats().await.expect("stats").queued, 0, "not committed yet");
         tx.commit().await.expect("committed");
-        let running = crate::support::Running::start(store.clone());
+        let running = crate::common::Running::start(store.clone());
         running.arrived(1).await;
         running.stop().await;
         assert_eq!(store.stats().await.expect("stats").published, 1);

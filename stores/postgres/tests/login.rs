@@ -6,7 +6,7 @@ use postrider_core::{Event, Schema, Secret};
 use postrider_postgres::{PgOptions, PgStore};
 use postrider_testkit::servers::Postgres;
 
-use crate::support::{Running, event, few_shards};
+use crate::common::{Running, event, few_shards};
 
 const ROLE: &str = "rotated";
 

@@ -8,8 +8,8 @@ use postrider_testkit::ledger::{Arrived, Committed, Ledger};
 use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::Postgres;
 
+use crate::common::{Running, connect, event, few_shards, until};
 use crate::log;
-use crate::support::{Running, connect, event, few_shards, until};
 
 const KEYS: usize = 8;
 /// More than a sequence is ahead of itself in the log, so that its places are given out twice.

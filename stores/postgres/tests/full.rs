@@ -7,8 +7,8 @@ use postrider_postgres::{EnqueueError, EnqueueErrorKind, Outbox, PgStore};
 use postrider_testkit::servers::Postgres;
 use tokio_postgres::Client;
 
+use crate::common::{PATIENCE, Running, connect, few_shards, until};
 use crate::log;
-use crate::support::{PATIENCE, Running, connect, few_shards, until};
 
 /// An event that takes a fifth of a page.
 fn large(n: usize) -> Event {

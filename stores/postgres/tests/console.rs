@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb,
+    Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb, fingerprint,
 };
 use postrider_postgres::Outbox;
 
-use crate::support::{Db, Relay, act, again, event, parks};
+use crate::common::{Db, Relay, act, again, event, parks};
 
 fn dead() -> Park {
     Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"))
@@ -67,7 +67,7 @@ async fn an_event_is_in_the_view_once_and_as_discarded_if_any_of_it_was() {
         sent: vec![("e".into(), postrider_core::Receipt::default())],
         parked: vec![dead(), unroutable],
     };
-    let entry = crate::support::decided(&row, both);
+    let entry = crate::common::decided(&row, both);
     assert_eq!(relay.settle(vec![entry], vec![]).await, [Settled::Done]);
     let chunk = db.store.act(act(Verb::Discard("spam".into()), "a")).await;
     assert_eq!(chunk.expect("discarded").touched, 2);
@@ -108,8 +108,12 @@ async fn a_change_without_a_failure_leaves_the_failure_and_the_redrive() {
     let relay = parked(&db, &["a"], dead()).await;
     let chunk = db.store.act(act(Verb::Redrive, "a")).await;
     assert_eq!(chunk.expect("redriven").touched, 1);
-    let kept = "SELECT concat_ws(' ', redriven, error_kind, error_text, first_failed_at, last_failed_at) \
+    let kept = "SELECT concat_ws(' ', redriven, error_kind, error_text, error_group, first_failed_at, last_failed_at) \
         FROM outbox_parked";
+    assert_eq!(
+        db.sql("SELECT error_group FROM outbox_parked"),
+        fingerprint("not wanted")
+    );
     let before = db.sql(kept);
     let row = relay.page().await.parked.remove(0);
     assert!(row.redriven);
@@ -158,7 +162,7 @@ async fn a_read_says_whether_it_brought_every_due_head() {
     );
     let shards = db
         .store
-        .heartbeat(crate::support::heartbeat("one"))
+        .heartbeat(crate::common::heartbeat("one"))
         .await
         .expect("a heartbeat")
         .shards;

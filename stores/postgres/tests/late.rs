@@ -10,7 +10,7 @@ use postrider_relay::Relay;
 use postrider_testkit::ledger::{Arrived, Committed, Ledger};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Db, Running, event, until};
+use crate::common::{Db, Running, event, until};
 
 const WRITERS: u64 = 64;
 const TURNS: u64 = 60;
@@ -102,7 +102,7 @@ async fn late_commits_are_neither_missed_nor_passed() {
 }
 
 async fn write(writer: u64, url: String) {
-    let mut client = crate::support::connect(&url).await;
+    let mut client = crate::common::connect(&url).await;
     let outbox = Outbox::default();
     for turn in 0..TURNS {
         // A fixed walk that differs from writer to writer.
@@ -138,7 +138,7 @@ async fn a_writer_that_stays_open_is_named_and_delays_nobody() {
     crate::log::keep();
     let db = Db::new().await;
     let url = format!("{}?application_name=forgetful", db.database.url);
-    let mut client = crate::support::connect(&url).await;
+    let mut client = crate::common::connect(&url).await;
     let tx = client.transaction().await.expect("a transaction");
     let pid: i32 = tx
         .query_one("SELECT pg_backend_pid()", &[])
@@ -182,7 +182,7 @@ async fn a_writer_that_stays_open_is_named_and_delays_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_is_prepared_is_still_waited_for() {
     let db = Db::new().await;
-    let client = crate::support::connect(&db.database.url).await;
+    let client = crate::common::connect(&db.database.url).await;
     client
         .batch_execute(
             "BEGIN; INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, event_key, payload)

@@ -2,7 +2,7 @@
 
 use postrider_core::{ErrorKind, Failure, Park, Settled};
 
-use crate::support::{Db, parks};
+use crate::common::{Db, parks};
 
 /// As another language may: a large text in one column.
 fn insert(id: &str, column: &str, megabytes: usize) -> String {
