@@ -28,11 +28,12 @@
 //! late or wrong, never a publish.
 
 mod admin;
+mod calls;
+mod circuits;
 mod document;
 mod gauges;
 mod guard;
 mod health;
-mod lasting;
 mod metrics;
 mod rate;
 mod router;

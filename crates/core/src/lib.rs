@@ -40,7 +40,6 @@ mod route;
 mod row;
 mod schema;
 mod secret;
-mod setters;
 mod settle;
 mod sink;
 mod source;

@@ -4,6 +4,9 @@
 //! next, so a line of 100,000 followers costs as much as a line of one; a closed destination is passed over in one
 //! step; and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines
 //! that wait for their time, so one read visits a bounded number of them and the next one goes on behind it.
+//!
+//! Scheduled rows stand alone and would each be a line of its own. They are found by their time instead, however many
+//! there are.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

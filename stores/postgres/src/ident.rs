@@ -79,10 +79,10 @@ impl Tables {
     /// `{outbox}` becomes the quoted and qualified name of the outbox, `{outbox_parked}` that of the name behind it,
     /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as
     /// text, `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of
-    /// the key and `{id x}` the id of the queued row `x`, `{size x}`, `{cut x y}` and `{too_large x y}` what the
-    /// module `size` says of rows of `x`, and `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists
-    /// of columns of the module `row`, with ` x` behind the name those of the table `x`. Anything else in braces
-    /// stays.
+    /// the key and `{id x}` the id of the queued row `x`, `{alone x}` and `{in_line x}` whether the parked row `x`
+    /// stands alone, `{size x}`, `{cut x y}` and `{too_large x y}` what the module `size` says of rows of `x`, and
+    /// `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module `row`, with
+    /// ` x` behind the name those of the table `x`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 256);
         let mut rest = template;
@@ -117,6 +117,10 @@ impl Tables {
             Some(("too_large", tables)) => out.push_str(&size::too_large(tables)),
             Some(("id", table)) => out.push_str(&row::id(table)),
             Some(("line", table)) => out.push_str(&row::line(table)),
+            Some(("alone", table)) => out.push_str(&row::alone(table, true)),
+            Some(("in_line", table)) => out.push_str(&row::alone(table, false)),
+            None if name == "alone" => out.push_str(&row::alone("", true)),
+            None if name == "in_line" => out.push_str(&row::alone("", false)),
             Some(("carried", table)) => out.push_str(&row::of(table, row::CARRIED)),
             Some(("columns", table)) => out.push_str(&row::of(table, row::COLUMNS)),
             None if name == "most" => out.push_str(&limits::EVENT.to_string()),

@@ -118,6 +118,20 @@ impl Planner {
         .await
     }
 
+    /// Rows that wait for tomorrow, and one that is due.
+    async fn schedule(&self, rows: usize) {
+        self.run(&format!(
+            "INSERT INTO public.outbox_parked (seq, destination, shard, lane, order_key, line, event_id, event_type,
+                 aggregate_type, aggregate_id, payload, version, dead, next_attempt_at, attempts, failures, maybe_sent,
+                 updated_at)
+             SELECT n, 'd', n % {SHARDS}, 0, E'\\x1falone\\x1f' || n, md5(n::text)::uuid, 'id-' || n, 'T', 'ORDER',
+                 n::text, '{{}}', 1, false, now() + CASE n WHEN 7 THEN -1 ELSE 1 END * interval '1 day', 0, 0, false,
+                 now()
+             FROM generate_series(1, {rows}) n"
+        ))
+        .await;
+    }
+
     async fn fill(&self, rows: usize) {
         self.run(&format!(
             "INSERT INTO public.outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
@@ -222,6 +236,32 @@ async fn a_purge_passes_young_partitions_over() {
     let plan = planner.explain("purge(259200, 10)").await;
     let removed = plan.matches("Subplans Removed: 9").count();
     assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
+}
+
+/// However many rows are scheduled, a read looks at what is due and at the first that is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scheduled_rows_are_found_by_their_time() {
+    let planner = Planner::new().await;
+    planner.schedule(20_000).await;
+    for analysed in [false, true] {
+        if analysed {
+            planner.run("ANALYZE public.outbox_parked").await;
+        }
+        let plan = planner.read(32).await;
+        check_read(&plan);
+        assert!(plan.contains("outbox_parked_time"), "by their time:\n{plan}");
+        let many = plan
+            .lines()
+            .filter(|line| line.contains("on outbox_parked"))
+            .find(|line| {
+                let actual = line
+                    .split_once("(actual ")
+                    .and_then(|(_, rest)| rest.split_once("rows="));
+                let rows = actual.and_then(|(_, rest)| rest.split_once(' '));
+                rows.is_some_and(|(rows, _)| rows != "0" && rows != "1")
+            });
+        assert!(many.is_none(), "{many:?} reads more than it needs:\n{plan}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

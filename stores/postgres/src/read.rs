@@ -95,7 +95,7 @@ pub(crate) async fn read(
     round.note(&question.begun, &answer, &mut page);
     statements
         .near
-        .saw_parked(answer.visited > 0 || !page.parked_to_end);
+        .saw_parked(answer.visited > 0 || page.next_due_in.is_some() || !page.parked_to_end);
     Ok(page)
 }
 

@@ -59,6 +59,16 @@ pub(crate) fn line(table: &str) -> String {
     )
 }
 
+/// Whether a parked row stands alone, as the index by time has it, or in a line, as the index of the lines has it. The
+/// planner takes either only for these very words.
+pub(crate) fn alone(table: &str, stands: bool) -> String {
+    let (dot, is) = (
+        if table.is_empty() { "" } else { "." },
+        if stands { "=" } else { "<>" },
+    );
+    format!("left({table}{dot}order_key, 7) {is} E'\\x1falone\\x1f'")
+}
+
 /// The id of a queued row. One without is there only when the trigger that makes ids was switched off; it goes by its
 /// place, so that it can be parked, shown and named.
 pub(crate) fn id(table: &str) -> String {

@@ -7,7 +7,7 @@ lines AS (
      CROSS JOIN LATERAL (
          SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[]) AS closed
          FROM {outbox_parked} p
-         WHERE NOT p.dead AND (p.shard, p.destination, p.line, p.lane) > (s.shard, s.destination, s.line, s.lane)
+         WHERE NOT p.dead AND {in_line p} AND (p.shard, p.destination, p.line, p.lane) > (s.shard, s.destination, s.line, s.lane)
            AND p.shard <= s.shard
          ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT 1
      ) n
@@ -16,13 +16,14 @@ lines AS (
     SELECT n.* FROM lines l CROSS JOIN LATERAL (
         (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[])
          FROM {outbox_parked} p
-         WHERE NOT l.closed AND NOT p.dead
+         WHERE NOT l.closed AND NOT p.dead AND {in_line p}
            AND (p.shard, p.destination, p.line, p.lane) > (l.shard, l.destination, l.line, l.lane) AND p.shard <= l.shard
          ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT 1)
         UNION ALL
         (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at, p.destination = ANY ($13::text[])
          FROM {outbox_parked} p
-         WHERE l.closed AND NOT p.dead AND (p.shard, p.destination) > (l.shard, l.destination) AND p.shard <= l.shard
+         WHERE l.closed AND NOT p.dead AND {in_line p} AND (p.shard, p.destination) > (l.shard, l.destination)
+           AND p.shard <= l.shard
          ORDER BY p.shard, p.destination, p.line, p.lane, p.seq LIMIT 1)
     ) n
 ),
@@ -45,8 +46,41 @@ heads AS MATERIALIZED (
           WHERE h.line = v.line AND h.lane = v.lane AND h.destination = '' AND h.seq + 0 < v.seq
           LIMIT 1) IS NULL)
 ),
+-- Rows that stand alone are found by their time, from destination to destination: those that are due, of which one more than
+-- wanted tells that there are others, and the first that is not.
+timed AS MATERIALIZED (
+    SELECT t.* FROM unnest($7::smallint[]) s(shard)
+    CROSS JOIN LATERAL (
+        WITH RECURSIVE names(name) AS (
+            (SELECT p.destination FROM {outbox_parked} p WHERE NOT p.dead AND {alone p} AND p.shard = s.shard
+             ORDER BY p.shard, p.destination LIMIT 1)
+            UNION ALL
+            SELECT (SELECT p.destination FROM {outbox_parked} p
+                    WHERE NOT p.dead AND {alone p} AND p.shard = s.shard AND p.destination > n.name
+                    ORDER BY p.shard, p.destination LIMIT 1)
+            FROM names n WHERE n.name IS NOT NULL
+        )
+        SELECT n.name FROM names n WHERE n.name IS NOT NULL AND n.name <> ALL ($13::text[])
+    ) d
+    CROSS JOIN LATERAL (
+        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at FROM {outbox_parked} p
+         WHERE NOT p.dead AND {alone p} AND p.shard = s.shard AND p.destination = d.name AND p.next_attempt_at <= now()
+           AND (p.seq, p.destination) NOT IN (SELECT b.* FROM unnest($14::bigint[], $15::text[]) b)
+         ORDER BY p.shard, p.destination, p.next_attempt_at, p.seq LIMIT $12::bigint + 1)
+        UNION ALL
+        (SELECT p.shard, p.destination, p.line, p.lane, p.seq, p.next_attempt_at FROM {outbox_parked} p
+         WHERE NOT p.dead AND {alone p} AND p.shard = s.shard AND p.destination = d.name AND p.next_attempt_at > now()
+         ORDER BY p.shard, p.destination, p.next_attempt_at, p.seq LIMIT 1)
+    ) t
+    WHERE (SELECT EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND {alone}))
+),
+goes AS MATERIALIZED (
+    SELECT h.shard, h.destination, h.line, h.lane, h.seq, h.next_attempt_at FROM heads h
+    UNION ALL
+    SELECT * FROM timed
+),
 -- One row of a key in a lateral query: a join may be made the other way round, through all that is parked.
-due AS MATERIALIZED (SELECT * FROM heads h WHERE h.next_attempt_at <= now() ORDER BY h.seq LIMIT $12::bigint),
+due AS MATERIALIZED (SELECT * FROM goes h WHERE h.next_attempt_at <= now() ORDER BY h.seq LIMIT $12::bigint),
 wanted AS MATERIALIZED (
     SELECT w.*, row_number() OVER o AS n, sum(w.size) OVER o AS total
     FROM (
@@ -59,7 +93,8 @@ wanted AS MATERIALIZED (
             SELECT p.seq, {size p} AS size,
                    bool_and(p.next_attempt_at <= now()) OVER (ORDER BY p.shard, p.destination, p.line, p.lane, p.seq) AS goes
             FROM {outbox_parked} p
-            WHERE NOT p.dead AND (p.shard, p.destination, p.line, p.lane, p.seq) > (h.shard, h.destination, h.line, h.lane, h.seq)
+            WHERE NOT p.dead AND {in_line p}
+              AND (p.shard, p.destination, p.line, p.lane, p.seq) > (h.shard, h.destination, h.line, h.lane, h.seq)
               AND (p.shard, p.destination, p.line, p.lane) <= (h.shard, h.destination, h.line, h.lane)
               AND p.seq < least(
                   (SELECT min(b.seq) FROM {outbox_parked} b
@@ -105,9 +140,9 @@ fitting AS MATERIALIZED (
 )
 -- Kind 0.
 SELECT 0 AS kind, {no_columns}, {head},
-       (SELECT min(h.next_attempt_at) FROM heads h WHERE h.next_attempt_at > now()) AS next_due_at,
+       (SELECT min(h.next_attempt_at) FROM goes h WHERE h.next_attempt_at > now()) AS next_due_at,
        (SELECT count(*) FROM visited) AS visited,
-       (SELECT count(*) FROM heads h WHERE h.next_attempt_at <= now()) <= $12::bigint
+       (SELECT count(*) FROM goes h WHERE h.next_attempt_at <= now()) <= $12::bigint
            AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due,
        pg_relation_filenode('{outbox}'::regclass)::bigint AS file
 UNION ALL

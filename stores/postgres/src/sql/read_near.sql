@@ -11,8 +11,10 @@ WITH near AS MATERIALIZED (
 found AS MATERIALIZED (SELECT n.* FROM near n WHERE n.range IS NOT NULL AND n.seq > ($2::bigint[])[n.range]),
 simple AS MATERIALIZED (
     -- Asked twice, because most often there is none of any shard.
-    SELECT NOT (EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead)
-           AND EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND shard = ANY ($6::smallint[])))
+    SELECT NOT (EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND {in_line})
+           AND EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND {in_line} AND shard = ANY ($6::smallint[])))
+       AND NOT (EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND {alone})
+           AND EXISTS (SELECT 1 FROM {outbox_parked} WHERE NOT dead AND {alone} AND shard = ANY ($6::smallint[])))
        AND (SELECT count(*) < {near} AND coalesce(sum(n.size), 0) <= $5::bigint AND coalesce(max(n.size), 0) <= {most} FROM near n)
        AND NOT EXISTS (SELECT 1 FROM found f GROUP BY f.range HAVING count(*) > ($3::bigint[])[f.range])
        AND NOT EXISTS (

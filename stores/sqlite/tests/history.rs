@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{Console, Kept, Purge, Settled, Store, Upkeep};
 use postrider_sqlite::SqliteOptions;
 
-use crate::support::{Db, event, heartbeat, sent};
+use crate::common::{Db, event, heartbeat, sent};
 
 #[tokio::test]
 async fn without_a_history_nothing_is_written_and_everything_counted() {

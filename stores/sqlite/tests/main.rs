@@ -12,6 +12,7 @@
 //! - `produce`, `inbox`: the sides of services.
 
 mod bad_rows;
+mod common;
 mod conformance;
 mod console;
 mod crash;
@@ -23,4 +24,3 @@ mod produce;
 mod reset;
 mod schema;
 mod sql;
-mod support;

@@ -7,7 +7,7 @@ use postrider_core::{
     StoreErrorKind, Verb,
 };
 
-use crate::support::{Db, dead, event, heartbeat, parks};
+use crate::common::{Db, dead, event, heartbeat, parks};
 
 fn act(verb: Verb, filter: Filter) -> Act {
     Act {
@@ -131,7 +131,7 @@ async fn an_event_that_is_named_but_not_parked_is_refused_with_its_state() {
     db.enqueue(&[event("sent", "k"), event("queued", "k")]);
     let relay = db.relay("one").await;
     let row = relay.queued().await.remove(0);
-    relay.settle(vec![crate::support::sent(&row, "d")], vec![]).await;
+    relay.settle(vec![crate::common::sent(&row, "d")], vec![]).await;
     for (id, status) in [("sent", Status::Published), ("queued", Status::Pending)] {
         let chunk = db
             .store

@@ -5,7 +5,7 @@ use std::process::Command;
 use postrider_core::{Park, Settled};
 use postrider_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::support::{Db, Relay, event, heartbeat, parks, sent};
+use crate::common::{Db, Relay, event, heartbeat, parks, sent};
 
 const PATH: &str = "POSTRIDER_TEST_CRASH_PATH";
 

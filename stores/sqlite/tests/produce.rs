@@ -3,7 +3,7 @@
 use postrider_core::{Event, Payload, Store, Timestamp};
 use postrider_sqlite::{EnqueueErrorKind, Outbox, SqliteOptions, testing};
 
-use crate::support::{Db, event, everything};
+use crate::common::{Db, event, everything};
 
 #[test]
 fn only_a_transaction_is_taken() {
@@ -143,7 +143,7 @@ mod sqlx {
     use postrider_sqlite::{EnqueueErrorKind, Outbox};
     use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-    use crate::support::{Db, event, everything};
+    use crate::common::{Db, event, everything};
 
     #[tokio::test]
     async fn a_transaction_of_sqlx_enqueues_too() {

@@ -3,7 +3,7 @@
 use postrider_core::Console;
 use postrider_core::{ErrorKind, Event, List, Park, Settled, Status, Store};
 
-use crate::support::{Db, event, everything, parks};
+use crate::common::{Db, event, everything, parks};
 
 /// Each as the columns that are wrong and what the reason names.
 const BAD: &[(&str, &str, &str)] = &[

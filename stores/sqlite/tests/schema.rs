@@ -3,7 +3,7 @@
 use postrider_core::{Console, Schema, Store, StoreErrorKind};
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
 
-use crate::support::{Db, event, everything, heartbeat, parks};
+use crate::common::{Db, event, everything, heartbeat, parks};
 
 #[tokio::test]
 async fn calls_before_the_migration_say_what_to_do() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{Schema, Settle, Settled, Shard, Store, StoreErrorKind};
 use postrider_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::support::{Db, event, everything, heartbeat, sent};
+use crate::common::{Db, event, everything, heartbeat, sent};
 
 #[test]
 fn a_missing_file_is_made_only_when_asked() {

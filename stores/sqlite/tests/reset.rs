@@ -8,7 +8,7 @@ use postrider_core::{
 };
 use postrider_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::support::{Db, again, event, parks, sent};
+use crate::common::{Db, again, event, parks, sent};
 
 /// Fault A25.
 ///

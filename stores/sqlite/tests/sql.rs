@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_core::{ErrorKind, Failure, Lane, Park, Payload, Settled, Status, Store, Timestamp};
 
-use crate::support::{Db, dead, decided, event, everything, parks, sent};
+use crate::common::{Db, dead, decided, event, everything, parks, sent};
 
 #[tokio::test]
 async fn the_shortest_insert_is_an_event_with_the_same_id_at_every_read() {
@@ -41,7 +41,7 @@ async fn the_shortest_insert_is_an_event_with_the_same_id_at_every_read() {
     db.sql("UPDATE outbox_parked SET dead = 0");
     let parked = relay.page().await.parked.remove(0);
     assert_eq!(parked.row.event_id, row.event_id);
-    let entry = crate::support::again(&parked, postrider_core::Then::Sent(Default::default()));
+    let entry = crate::common::again(&parked, postrider_core::Then::Sent(Default::default()));
     assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
     assert_eq!(
         db.text("SELECT event_id FROM outbox_events"),

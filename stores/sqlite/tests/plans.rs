@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{Blocked, Console, Filter, List, ParkedRange, Range, Read, Seq, Status, Store};
 use rusqlite::Connection;
 
-use crate::support::{Db, everything};
+use crate::common::{Db, everything};
 
 fn fill(connection: &Connection, keys: usize) {
     connection

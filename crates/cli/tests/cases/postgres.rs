@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use postrider_testkit::servers::Postgres;
 
-use crate::faults::until;
+use crate::cases::faults::until;
 use crate::support::{ORDERS_ONLY, Place, Running};
 
 fn config(url: &str) -> String {
