@@ -37,6 +37,7 @@ faults! {
     RelayCrash = "relay_crash",
     RelayFreeze = "relay_freeze",
     RelayJoin = "relay_join",
+    RelayVisit = "relay_visit",
     RelayLeave = "relay_leave",
     ProcessKiller = "process_killer",
     Redrive = "redrive",

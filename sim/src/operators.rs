@@ -22,6 +22,9 @@ pub(crate) enum Deed {
     Freeze,
     Thaw(usize),
     Join,
+    Visit,
+    /// The relay of this life dies and is not replaced.
+    VisitEnds(u64),
     Leave,
     Redrive,
     Discard,
@@ -37,7 +40,7 @@ impl World {
     pub(crate) fn plan_troubles(&mut self) {
         let broker = |rng: &mut crate::rng::Rng| rng.below(2);
         type Makes = fn(usize) -> Deed;
-        let kinds: [(Knob, f64, Makes); 12] = [
+        let kinds: [(Knob, f64, Makes); 13] = [
             (Knob::DatabaseDown, 0.1, |_| Deed::DatabaseDown),
             (Knob::BrokerDown, 0.2, Deed::BrokerDown),
             (Knob::BrokerRestart, 0.3, Deed::BrokerRestart),
@@ -45,6 +48,7 @@ impl World {
             (Knob::Crash, 0.2, |_| Deed::Crash),
             (Knob::Freeze, 0.3, |_| Deed::Freeze),
             (Knob::Join, 0.3, |_| Deed::Join),
+            (Knob::Visit, 0.2, |_| Deed::Visit),
             (Knob::Leave, 0.3, |_| Deed::Leave),
             (Knob::Operator, 0.5, |_| Deed::Redrive),
             (Knob::Operator, 0.2, |_| Deed::Discard),
@@ -93,6 +97,8 @@ impl World {
             Deed::Freeze => self.freeze_one(),
             Deed::Thaw(slot) => self.thaw(slot),
             Deed::Join => self.join(),
+            Deed::Visit => self.visit(),
+            Deed::VisitEnds(life) => self.visit_ends(life),
             Deed::Leave => self.leave_one(),
             Deed::Redrive => self.redrive(0.5),
             Deed::Discard => self.discard(0.2, false),
@@ -146,6 +152,26 @@ impl World {
         if staying < 4 && (!self.calm || staying == 0) {
             self.faults.count(Fault::RelayJoin);
             self.start_relay();
+        }
+    }
+
+    /// A relay joins and dies as soon as it has got something: what the others gave up for it comes back to them unsent.
+    /// Whoever still trusts a floor from before then never sees it again.
+    fn visit(&mut self) {
+        if self.living().len() >= 4 {
+            return;
+        }
+        self.faults.count(Fault::RelayVisit);
+        let life = self.start_relay();
+        self.visitors.insert(life);
+        let most = self.plan.settings.initial_delay + self.plan.settings.lease;
+        self.schedule(most, Next::Trouble(Deed::VisitEnds(life)));
+    }
+
+    fn visit_ends(&mut self, life: u64) {
+        let living = self.living();
+        if let Some(slot) = living.into_iter().find(|slot| self.relays[*slot].life == life) {
+            self.end(slot);
         }
     }
 

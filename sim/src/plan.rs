@@ -53,6 +53,7 @@ pub(crate) enum Knob {
     Crash,
     Freeze,
     Join,
+    Visit,
     Leave,
     ProcessKiller,
     Operator,
@@ -66,7 +67,7 @@ pub(crate) enum Knob {
     Lanes,
 }
 
-const KNOBS: [(Knob, f64); 29] = [
+const KNOBS: [(Knob, f64); 30] = [
     (Knob::LateCommit, 0.5),
     (Knob::Rollback, 0.1),
     (Knob::DatabaseError, 0.05),
@@ -85,6 +86,7 @@ const KNOBS: [(Knob, f64); 29] = [
     (Knob::Crash, 1.0),
     (Knob::Freeze, 1.0),
     (Knob::Join, 1.0),
+    (Knob::Visit, 1.0),
     (Knob::Leave, 1.0),
     (Knob::ProcessKiller, 0.002),
     (Knob::Operator, 1.0),

@@ -26,8 +26,8 @@ pub(crate) struct Relay {
 }
 
 impl World {
-    /// Starts a relay in a slot of its own.
-    pub(crate) fn start_relay(&mut self) {
+    /// Starts a relay in a slot of its own, and says which life it is.
+    pub(crate) fn start_relay(&mut self) -> u64 {
         let life = self.id();
         let id = RelayId(format!("r{life}").into());
         let router = self.plan.router(self.changed);
@@ -68,6 +68,7 @@ impl World {
         });
         self.say(|| format!("relay {slot} starts as r{life}"));
         self.tell(slot, life, Fact::Tick);
+        life
     }
 
     pub(crate) fn tick(&mut self, slot: usize, life: u64, wake: u64) {
@@ -156,13 +157,17 @@ impl World {
                 self.say(|| format!("r{life} finished"));
                 self.relays[slot].engine = None;
             }
-            Command::Arm(_) | Command::Disarm => {}
+            Command::Arm(..) | Command::Disarm => {}
         }
     }
 
     /// What a relay says matters to the checker: who it forgot, and who is dead and passed over.
     fn heed(&mut self, life: u64, note: &Note) {
         match note {
+            Note::LeaseWon { .. } if self.visitors.remove(&life) => {
+                let after = self.rng.millis(0, 20);
+                self.schedule(after, Next::Trouble(crate::operators::Deed::VisitEnds(life)));
+            }
             Note::LeaseLost { .. } => {
                 let unsettled = self.check.arrived_unsettled(life);
                 self.check.allow_repeats(unsettled);
@@ -240,19 +245,27 @@ impl World {
         owner && alive
     }
 
-    /// The process dies: what it knew is gone, what had left may still arrive.
+    /// The process dies, and somebody starts another.
     pub(crate) fn crash(&mut self, slot: usize) {
+        if !self.end(slot) {
+            return;
+        }
+        let after = self.rng.millis(10, 2_000);
+        self.schedule(after, Next::Trouble(crate::operators::Deed::Join));
+    }
+
+    /// The process dies: what it knew is gone, what had left may still arrive. False when it had ended before.
+    pub(crate) fn end(&mut self, slot: usize) -> bool {
         let relay = &mut self.relays[slot];
         if relay.engine.take().is_none() {
-            return;
+            return false;
         }
         let life = relay.life;
         relay.frozen_until = None;
         relay.missed.clear();
         self.say(|| format!("r{life} dies"));
         self.orphan(life);
-        let after = self.rng.millis(10, 2_000);
-        self.schedule(after, Next::Trouble(crate::operators::Deed::Join));
+        true
     }
 
     /// What a relay that loses its memory may cause to be sent again is counted.

@@ -99,6 +99,8 @@ pub(crate) struct World {
     pub(crate) brokers: [Broker; 2],
     pub(crate) flights: BTreeMap<u64, Flight>,
     pub(crate) relays: Vec<Relay>,
+    /// Lives that end when they get their first shard.
+    pub(crate) visitors: BTreeSet<u64>,
     pub(crate) writers: Writers,
     pub(crate) check: Check,
     pub(crate) faults: Faults,
@@ -120,6 +122,7 @@ impl World {
             brokers: [Broker::default(), Broker::default()],
             flights: BTreeMap::new(),
             relays: Vec::new(),
+            visitors: BTreeSet::new(),
             writers: Writers::new(&plan),
             check: Check::default(),
             faults: Faults::default(),

@@ -173,6 +173,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, 
         while !rest.is_empty() {
             let faults = *shared.faults.borrow();
             if !faults.delay.is_zero() {
+                // The slowness of the network itself.
                 tokio::time::sleep(faults.delay).await;
             }
             let (piece, left) = rest.split_at(rest.len().min(faults.slice.max(1)));

@@ -29,22 +29,10 @@ impl Default for FileOptions {
     }
 }
 
-impl FileOptions {
-    /// Sets [`FileOptions::sync`].
-    pub fn sync(mut self, sync: bool) -> Self {
-        self.sync = sync;
-        self
-    }
-
-    /// Sets [`FileOptions::directory`].
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// Sets [`FileOptions::max_open_files`].
-    pub fn max_open_files(mut self, files: usize) -> Self {
-        self.max_open_files = files;
-        self
+postrider_core::setters! {
+    FileOptions {
+        sync: bool,
+        directory: impl Into<PathBuf> => Some(directory.into()),
+        max_open_files: usize,
     }
 }

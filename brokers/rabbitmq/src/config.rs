@@ -59,6 +59,25 @@ pub struct RabbitOptions {
     pub prefetch: u16,
 }
 
+postrider_core::setters! {
+    RabbitOptions {
+        /// It wins over any other password.
+        password_file: impl Into<PathBuf> => Some(password_file.into()),
+        url_file: impl Into<PathBuf> => Some(url_file.into()),
+        name: impl Into<String> => name.into(),
+        /// At least one.
+        channels: usize => channels.max(1),
+        max_message_bytes: usize,
+        confirm_timeout: Duration,
+        connect_timeout: Duration,
+        heartbeat: Duration,
+        ca_file: impl Into<PathBuf> => Some(ca_file.into()),
+        declare: Topology => Some(declare),
+        /// At least one.
+        prefetch: u16 => prefetch.max(1),
+    }
+}
+
 impl RabbitOptions {
     /// The defaults, for a url.
     pub fn new(url: impl Into<Secret>) -> Self {
@@ -90,72 +109,6 @@ impl RabbitOptions {
     pub fn login(mut self, user: Option<String>, password: Option<Secret>) -> Self {
         self.user = user;
         self.password = password;
-        self
-    }
-
-    /// Sets [`RabbitOptions::password_file`]; it wins over any other password.
-    pub fn password_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.password_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`RabbitOptions::url_file`].
-    pub fn url_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.url_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`RabbitOptions::name`].
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Sets [`RabbitOptions::channels`]; at least one.
-    pub fn channels(mut self, channels: usize) -> Self {
-        self.channels = channels.max(1);
-        self
-    }
-
-    /// Sets [`RabbitOptions::max_message_bytes`].
-    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.max_message_bytes = bytes;
-        self
-    }
-
-    /// Sets [`RabbitOptions::confirm_timeout`].
-    pub fn confirm_timeout(mut self, limit: Duration) -> Self {
-        self.confirm_timeout = limit;
-        self
-    }
-
-    /// Sets [`RabbitOptions::connect_timeout`].
-    pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = limit;
-        self
-    }
-
-    /// Sets [`RabbitOptions::heartbeat`].
-    pub fn heartbeat(mut self, interval: Duration) -> Self {
-        self.heartbeat = interval;
-        self
-    }
-
-    /// Sets [`RabbitOptions::ca_file`].
-    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`RabbitOptions::declare`].
-    pub fn declare(mut self, topology: Topology) -> Self {
-        self.declare = Some(topology);
-        self
-    }
-
-    /// Sets [`RabbitOptions::prefetch`]; at least one.
-    pub fn prefetch(mut self, deliveries: u16) -> Self {
-        self.prefetch = deliveries.max(1);
         self
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lapin::Channel;
 use postrider_core::{AddressField, Answer, BoxFuture, Capabilities, ErrorKind, Failure, Message, Sink};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::barred::{Barred, Pass};
@@ -152,9 +152,7 @@ async fn run(inner: Arc<Inner>, batch: Arc<[Message]>, mut call: Call) {
         if live.is_blocked() {
             return Err(blocked());
         }
-        let permit = inner.permits.acquire().await;
-        let permit = permit.map_err(|_| Failure::new(ErrorKind::Unreachable, "the sink is closed"))?;
-        Ok((live, permit))
+        Ok((live, inner.permit().await?))
     };
     let (live, _permit) = match began.await {
         Ok(ready) => ready,
@@ -171,6 +169,20 @@ async fn run(inner: Arc<Inner>, batch: Arc<[Message]>, mut call: Call) {
 impl Inner {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Arc<Live>, Channel)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to a channel. Whoever does not get it in time has sent nothing, which the relay could not know if its
+    /// own limit for a call were the one to end the wait.
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        // With the wait for the confirm still below the relay's limit.
+        match tokio::time::timeout(self.confirm_timeout / 4, self.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(Failure::new(ErrorKind::Unreachable, "the sink is closed")),
+            Err(_) => {
+                let text = format!("all {} channels are busy with other calls", self.channels);
+                Err(Failure::new(ErrorKind::Throttled, text))
+            }
+        }
     }
 
     /// A channel of this connection that nothing else uses.

@@ -9,7 +9,7 @@ use postrider_relay::{Observer, Relay};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::health::{Health, OpenCircuit, Thresholds, judge};
+use crate::health::{FailingCall, Health, OpenCircuit, Thresholds, judge};
 use crate::metrics::Metrics;
 use crate::sample::{Sample, Sampler, WAIT_TIME};
 
@@ -178,8 +178,23 @@ impl Inner {
     }
 
     fn picture(&self, outbox: &Watched, sample: Sample) -> Picture {
-        let circuits = self.metrics.circuits.of(&outbox.name);
-        let calls = self.metrics.calls.of(&outbox.name);
+        let circuits = self.metrics.circuits.of(&outbox.name).into_iter();
+        let circuits: Vec<OpenCircuit> = circuits
+            .map(|(destination, failure, open_for)| OpenCircuit {
+                destination,
+                kind: failure.kind,
+                text: failure.text,
+                open_for,
+            })
+            .collect();
+        let calls = self.metrics.calls.of(&outbox.name).into_iter();
+        let calls: Vec<FailingCall> = calls
+            .map(|(doing, error, failing_for)| FailingCall {
+                doing,
+                error,
+                failing_for,
+            })
+            .collect();
         Picture {
             health: judge(sample.seen.as_ref(), &circuits, &calls, &self.options.thresholds),
             name: outbox.name.clone(),

@@ -28,12 +28,11 @@
 //! late or wrong, never a publish.
 
 mod admin;
-mod calls;
-mod circuits;
 mod document;
 mod gauges;
 mod guard;
 mod health;
+mod lasting;
 mod metrics;
 mod rate;
 mod router;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use postrider_core::{Timestamp, inert};
-use postrider_relay::Observer;
+use postrider_core::{Failure, Timestamp, inert};
 use postrider_relay::engine::{Confirmed, Note};
+use postrider_relay::{Observer, Run};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,9 +18,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::admin::Picture;
-use crate::calls::Calls;
-use crate::circuits::Circuits;
 use crate::gauges::Sampled;
+use crate::lasting::Lasting;
 use crate::rate::Rate;
 use crate::series::{Counters, Histograms, call, histogram, only, place};
 
@@ -31,8 +30,10 @@ const OTHER: &str = "other";
 
 /// Counts what the relays of this process do.
 pub(crate) struct Metrics {
-    pub(crate) circuits: Circuits,
-    pub(crate) calls: Calls,
+    /// Destinations that take nothing.
+    pub(crate) circuits: Lasting<String, Failure>,
+    /// Calls that the database does not answer, by what was being done.
+    pub(crate) calls: Lasting<&'static str, String>,
     registry: Registry,
     published: Counters,
     failed: Counters,
@@ -61,8 +62,8 @@ impl fmt::Debug for Metrics {
 impl Metrics {
     pub(crate) fn new(max_types: usize) -> Self {
         let mut it = Self {
-            circuits: Circuits::default(),
-            calls: Calls::default(),
+            circuits: Lasting::default(),
+            calls: Lasting::default(),
             registry: Registry::default(),
             published: Counters::default(),
             failed: Counters::default(),
@@ -223,7 +224,8 @@ fn age(Timestamp(at): Timestamp, now: SystemTime) -> f64 {
 }
 
 impl Observer for Metrics {
-    fn note(&self, outbox: &str, note: &Note) {
+    fn note(&self, run: Run<'_>, note: &Note) {
+        let outbox = run.outbox;
         match note {
             Note::Published {
                 destination,
@@ -248,9 +250,9 @@ impl Observer for Metrics {
                 destination, failure, ..
             } => {
                 self.failed(outbox, destination.as_str(), None);
-                self.circuits.opened(outbox, destination.as_str(), failure);
+                self.circuits.told(run, destination.to_string(), failure.clone());
             }
-            Note::CircuitClosed { destination } => self.circuits.closed(outbox, destination.as_str()),
+            Note::CircuitClosed { destination } => self.circuits.over(run, destination.to_string()),
             Note::Duplicate { destination, .. } => {
                 self.duplicates
                     .get_or_create(&place(outbox, destination.as_str()))
@@ -259,13 +261,18 @@ impl Observer for Metrics {
             Note::Dropped { .. } => {
                 self.dropped.get_or_create(&only(outbox)).inc();
             }
-            Note::StoreBack { doing } => self.calls.answered(outbox, doing),
+            Note::StoreBack { doing } => self.calls.over(run, doing),
             Note::StoreFailed { doing, error, .. } => {
-                self.calls.failed(outbox, doing, error);
+                self.calls.told(run, doing, error.clone());
                 self.database_errors.get_or_create(&call(outbox, doing)).inc();
             }
             _ => {}
         }
+    }
+
+    fn ended(&self, run: Run<'_>) {
+        self.circuits.forget(run);
+        self.calls.forget(run);
     }
 }
 

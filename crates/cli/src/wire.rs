@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postrider_core::{AddressField, Console, Schema, Sink, Store, Upkeep};
+use postrider_core::{AddressField, Console, Event, Schema, Sink, Store, Upkeep};
 use postrider_memory::MemoryBroker;
+use tempfile::TempDir;
 
 use crate::config::{Broker, Config, ConfigError, Kind, Outbox, Place, Problem, suggestion};
 use crate::failure::Failure;
@@ -91,6 +92,54 @@ pub async fn ready(name: &str, outbox: &Outbox) -> Result<Opened, Failure> {
     match status.is_usable() {
         true => Ok(opened),
         false => Err(Failure::schema(name, &status)),
+    }
+}
+
+/// Commits events to an outbox in one transaction: all of them or none.
+pub async fn commit(name: &str, outbox: &Outbox, events: &[Event]) -> Result<(), Failure> {
+    match &outbox.place {
+        #[cfg(feature = "sqlite")]
+        Place::Sqlite(path) => crate::sqlite::commit(name, outbox, path, events),
+        #[cfg(feature = "postgres")]
+        Place::Postgres(place) => crate::postgres::commit(name, outbox, place, events).await,
+        // [`ready`] refused every store that this build does not have.
+        _ => Err(Failure::input(format!(
+            "events cannot be sent to outbox {name:?} from here: {} events",
+            events.len()
+        ))),
+    }
+}
+
+/// Whether the database of an outbox may be there; only a file can be told to be missing.
+pub fn exists(outbox: &Outbox) -> bool {
+    match &outbox.place {
+        Place::Sqlite(path) => path.exists(),
+        Place::Postgres(_) | Place::Other { .. } => true,
+    }
+}
+
+/// PostgreSQL drops whole days of its history by itself; to look for rows there would be to read all of it, every
+/// minute.
+pub fn is_cleaned_by_rows(outbox: &Outbox) -> bool {
+    !matches!(outbox.place, Place::Postgres(_))
+}
+
+/// The schema of an outbox of which nothing is touched: it is asked of a store on a file that goes away.
+pub fn elsewhere(name: &str, outbox: &Outbox) -> Result<(Arc<dyn Schema>, TempDir), Failure> {
+    let folder = tempfile::tempdir()?;
+    let mut elsewhere = outbox.clone();
+    if let Place::Sqlite(path) = &mut elsewhere.place {
+        *path = folder.path().join("print.db");
+    }
+    Ok((open(name, &elsewhere, Missing::Create)?.schema, folder))
+}
+
+/// What a broker binds without declaring it.
+pub fn undeclared(broker: &Broker) -> Vec<String> {
+    match &broker.kind {
+        #[cfg(feature = "rabbitmq")]
+        Kind::RabbitMq(rabbit) => crate::rabbitmq::undeclared(rabbit),
+        _ => Vec::new(),
     }
 }
 
@@ -247,4 +296,18 @@ fn left_out(what: &str, name: &str, feature: &str) -> Failure {
     .advice(format!(
         "use a build of postrider with the cargo feature `{feature}`"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{DEFAULT, Origin, parse};
+
+    #[test]
+    fn rows_of_a_history_in_partitions_are_not_looked_for() {
+        let text = format!("{DEFAULT}\n[outbox.billing]\nurl = \"postgres://u@127.0.0.1/billing\"");
+        let config = parse(Origin::File("postrider.toml".into()), &text, []).unwrap();
+        assert!(is_cleaned_by_rows(&config.outboxes["main"]));
+        assert!(!is_cleaned_by_rows(&config.outboxes["billing"]));
+    }
 }

@@ -59,10 +59,10 @@ pub struct Lease {
     /// How many rows per lane the previous owner may have published without settling them; zero after a clean
     /// hand-over.
     pub maybe_sent: u32,
-    /// How many owners in a row ended without a release and without a settle. Another suspect than before sets it back
-    /// to [`Suspect::COUNTS_FROM`], from where the ends of its own are counted.
+    /// How many owners in a row ended without a release and without a settle. From [`Suspect::COUNTS_FROM`] on only the
+    /// ends count at which the suspect was on trial, and another suspect than before sets it back to there.
     pub unclean: u32,
-    /// The row that the last such owner was trying alone.
+    /// The row that was last tried alone, by whichever owner.
     pub suspect: Option<Seq>,
 }
 

@@ -40,6 +40,7 @@ mod route;
 mod row;
 mod schema;
 mod secret;
+mod setters;
 mod settle;
 mod sink;
 mod source;

@@ -197,7 +197,7 @@ impl Relay {
             let sink = Arc::clone(sink);
             connecting.spawn(async move { sink.connect().await });
         }
-        let report = Box::pin(Driver::new(self.inner.clone(), engine).run(token, until)).await;
+        let report = Box::pin(Driver::new(self.inner.clone(), relay.clone(), engine).run(token, until)).await;
         let Report {
             published,
             duplicates,

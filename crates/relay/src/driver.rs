@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use postrider_core::{BoxFuture, Shard, Store, StoreError, StoreErrorKind, causes, crash};
+use postrider_core::{BoxFuture, RelayId, Shard, Store, StoreError, StoreErrorKind, causes, crash};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::Inner;
 use crate::clock;
 use crate::engine::{Call, Command, Engine, Fact, Note};
-use crate::notes::{Counts, Report};
+use crate::notes::{Counts, Observer, Report, Run};
 use crate::publish;
 use crate::pulse::Pulse;
 use crate::voice::{self, Voice};
@@ -31,6 +31,7 @@ pub(crate) enum Until {
 
 pub(crate) struct Driver {
     inner: Arc<Inner>,
+    relay: RelayId,
     counts: Counts,
     nudged: watch::Receiver<u64>,
     engine: Engine,
@@ -51,17 +52,19 @@ impl Drop for Driver {
             .chain(self.publishing.values())
             .chain(&self.bell)
             .for_each(AbortHandle::abort);
+        self.observe(|observer, run| observer.ended(run));
     }
 }
 
 impl Driver {
-    pub(crate) fn new(inner: Arc<Inner>, engine: Engine) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, relay: RelayId, engine: Engine) -> Self {
         let (tell, facts) = mpsc::unbounded_channel();
         let nudged = inner.nudge.subscribe();
         let counts = Counts::default();
         let (pulse, voice) = (inner.pulses.begin(), Voice::new(&inner.name));
         Self {
             inner,
+            relay,
             counts,
             nudged,
             engine,
@@ -170,7 +173,7 @@ impl Driver {
                     .filter_map(|call| self.publishing.remove(call))
                     .for_each(|task| task.abort());
             }
-            Command::Arm(shards) => self.arm(shards),
+            Command::Arm(call, shards) => self.arm(call, shards),
             Command::Disarm => {
                 if let Some(bell) = self.bell.take() {
                     bell.abort();
@@ -185,13 +188,19 @@ impl Driver {
         self.counts.count(note);
         self.inner.counts.count(note);
         self.voice.say(clock::now(), note);
+        self.observe(|observer, run| observer.note(run, note));
+    }
+
+    fn observe(&self, tell: impl Fn(&dyn Observer, Run<'_>)) {
+        let outbox = self.inner.name.as_str();
+        let run = Run {
+            outbox,
+            relay: &self.relay,
+        };
         for observer in &self.inner.observers {
-            let heard = std::panic::catch_unwind(AssertUnwindSafe(|| observer.note(&self.inner.name, note)));
+            let heard = std::panic::catch_unwind(AssertUnwindSafe(|| tell(observer.as_ref(), run)));
             if heard.is_err() {
-                tracing::error!(
-                    outbox = self.inner.name,
-                    "an observer panicked; the relay goes on"
-                );
+                tracing::error!(outbox, "an observer panicked; the relay goes on");
             }
         }
     }
@@ -206,9 +215,9 @@ impl Driver {
         self.calls.push(task.abort_handle());
     }
 
-    fn arm(&mut self, shards: Vec<Shard>) {
+    fn arm(&mut self, call: Call, shards: Vec<Shard>) {
         let Some(doorbell) = self.inner.store.doorbell() else {
-            let _ = self.tell.send(Fact::Armed(false));
+            let _ = self.tell.send(Fact::Armed(call, false));
             return;
         };
         if let Some(bell) = self.bell.take() {
@@ -218,7 +227,7 @@ impl Driver {
         let task = tokio::spawn(async move {
             match doorbell.arm(shards).await {
                 Ok(ring) => {
-                    let _ = tell.send(Fact::Armed(true));
+                    let _ = tell.send(Fact::Armed(call, true));
                     ring.await;
                     let _ = tell.send(Fact::Rang);
                 }
@@ -228,7 +237,7 @@ impl Driver {
                         error = causes(&error),
                         "the doorbell cannot be armed; polling goes on"
                     );
-                    let _ = tell.send(Fact::Armed(false));
+                    let _ = tell.send(Fact::Armed(call, false));
                 }
             }
         });

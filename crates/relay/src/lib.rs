@@ -14,7 +14,7 @@ mod settings;
 mod voice;
 
 pub use builder::{BuildError, Nudge, Relay, RelayBuilder};
-pub use notes::{Observer, Report};
+pub use notes::{Observer, Report, Run};
 pub use settings::{
     DEFAULT_BATCH_SIZE, DEFAULT_DRAIN_TIMEOUT, DEFAULT_LEASE, DEFAULT_POLL_INTERVAL, DEFAULT_PUBLISH_TIMEOUT,
     DEFAULT_STALLED_AFTER, DEFAULT_WINDOW, DEFAULT_WINDOW_BYTES, Profile, Settings, SettingsError,

@@ -2,12 +2,28 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use postrider_core::RelayId;
+
 use crate::engine::Note;
+
+/// One run of a relay. Several of one outbox may share a process and an observer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run<'a> {
+    /// The name of the outbox.
+    pub outbox: &'a str,
+    /// The run, as the database knows it.
+    pub relay: &'a RelayId,
+}
 
 /// Hears every note of a relay; for metrics and tests. Called on the relay's own task: it must not block.
 pub trait Observer: Send + Sync {
-    /// Something happened in an outbox.
-    fn note(&self, outbox: &str, note: &Note);
+    /// Something happened.
+    fn note(&self, run: Run<'_>, note: &Note);
+
+    /// The run is over, however it ended, and nothing more is heard of it.
+    fn ended(&self, run: Run<'_>) {
+        let _ = run;
+    }
 }
 
 /// What a relay did.

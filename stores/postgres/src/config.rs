@@ -89,95 +89,31 @@ impl Default for PgOptions {
     }
 }
 
+postrider_core::setters! {
+    PgOptions {
+        schema: impl Into<String> => schema.into(),
+        prefix: impl Into<String> => prefix.into(),
+        history: Option<Duration>,
+        dedup: Option<Duration>,
+        shards: u16,
+        strict_keys: bool,
+        /// It wins over any other password.
+        password_file: impl Into<PathBuf> => Some(password_file.into()),
+        url_file: impl Into<PathBuf> => Some(url_file.into()),
+        tls: PgTls,
+        listen_url: impl Into<Secret> => Some(listen_url.into()),
+        listen_url_file: impl Into<PathBuf> => Some(listen_url_file.into()),
+        poll_only: bool,
+        connect_timeout: Duration,
+        statement_timeout: Duration,
+    }
+}
+
 impl PgOptions {
-    /// Sets [`PgOptions::schema`].
-    pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
-    /// Sets [`PgOptions::prefix`].
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// Sets [`PgOptions::history`].
-    pub fn history(mut self, history: Option<Duration>) -> Self {
-        self.history = history;
-        self
-    }
-
-    /// Sets [`PgOptions::dedup`].
-    pub fn dedup(mut self, dedup: Option<Duration>) -> Self {
-        self.dedup = dedup;
-        self
-    }
-
-    /// Sets [`PgOptions::shards`].
-    pub fn shards(mut self, shards: u16) -> Self {
-        self.shards = shards;
-        self
-    }
-
-    /// Sets [`PgOptions::strict_keys`].
-    pub fn strict_keys(mut self, strict: bool) -> Self {
-        self.strict_keys = strict;
-        self
-    }
-
     /// Sets [`PgOptions::user`] and [`PgOptions::password`].
     pub fn login(mut self, user: Option<String>, password: Option<Secret>) -> Self {
         self.user = user;
         self.password = password;
-        self
-    }
-
-    /// Sets [`PgOptions::password_file`]; it wins over any other password.
-    pub fn password_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.password_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`PgOptions::url_file`].
-    pub fn url_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.url_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`PgOptions::tls`].
-    pub fn tls(mut self, tls: PgTls) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// Sets [`PgOptions::listen_url`].
-    pub fn listen_url(mut self, url: impl Into<Secret>) -> Self {
-        self.listen_url = Some(url.into());
-        self
-    }
-
-    /// Sets [`PgOptions::listen_url_file`].
-    pub fn listen_url_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.listen_url_file = Some(file.into());
-        self
-    }
-
-    /// Sets [`PgOptions::poll_only`].
-    pub fn poll_only(mut self, poll_only: bool) -> Self {
-        self.poll_only = poll_only;
-        self
-    }
-
-    /// Sets [`PgOptions::connect_timeout`].
-    pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_timeout = limit;
-        self
-    }
-
-    /// Sets [`PgOptions::statement_timeout`].
-    pub fn statement_timeout(mut self, limit: Duration) -> Self {
-        self.statement_timeout = limit;
         self
     }
 

@@ -75,16 +75,6 @@ impl PgStore {
     /// The same without connecting: connections come about when they are needed. Fails for a url that cannot be read.
     pub fn lazy(url: &str, options: PgOptions) -> Result<PgStore, StoreError> {
         let address = Address::parse(url, &options)?.read_again_from(options.url_file.as_ref());
-        Self::at(address, options)
-    }
-
-    /// The same with a configuration of the driver.
-    pub fn with_config(config: tokio_postgres::Config, options: PgOptions) -> Result<PgStore, StoreError> {
-        let address = Address::with(config, &options.tls, false, &options)?;
-        Self::at(address, options)
-    }
-
-    fn at(address: Address, options: PgOptions) -> Result<PgStore, StoreError> {
         let tables = Tables::new(&options.schema, &options.prefix).map_err(|error| {
             StoreError::new(StoreErrorKind::Other, error.to_string()).with_advice(CORRECT)
         })?;

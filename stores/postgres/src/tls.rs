@@ -52,12 +52,7 @@ impl Address {
     }
 
     /// Takes a configuration of the driver as it is, apart from the login of the options and what the promises rest on.
-    pub(crate) fn with(
-        mut config: Config,
-        tls: &PgTls,
-        asked: bool,
-        options: &PgOptions,
-    ) -> Result<Self, StoreError> {
+    fn with(mut config: Config, tls: &PgTls, asked: bool, options: &PgOptions) -> Result<Self, StoreError> {
         let tls = match tls {
             PgTls::Auto if asked || !is_local(&config) => Some(verified(system_roots()?)?),
             PgTls::Auto | PgTls::Off => None,

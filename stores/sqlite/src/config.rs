@@ -38,43 +38,18 @@ impl Default for SqliteOptions {
     }
 }
 
+postrider_core::setters! {
+    SqliteOptions {
+        prefix: impl Into<String> => prefix.into(),
+        history: Option<Duration>,
+        dedup: Option<Duration>,
+        busy_timeout: Duration,
+        data_version_every: Duration,
+        create: bool,
+    }
+}
+
 impl SqliteOptions {
-    /// Sets [`SqliteOptions::prefix`].
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// Sets [`SqliteOptions::history`].
-    pub fn history(mut self, history: Option<Duration>) -> Self {
-        self.history = history;
-        self
-    }
-
-    /// Sets [`SqliteOptions::dedup`].
-    pub fn dedup(mut self, dedup: Option<Duration>) -> Self {
-        self.dedup = dedup;
-        self
-    }
-
-    /// Sets [`SqliteOptions::busy_timeout`].
-    pub fn busy_timeout(mut self, limit: Duration) -> Self {
-        self.busy_timeout = limit;
-        self
-    }
-
-    /// Sets [`SqliteOptions::data_version_every`].
-    pub fn data_version_every(mut self, interval: Duration) -> Self {
-        self.data_version_every = interval;
-        self
-    }
-
-    /// Sets [`SqliteOptions::create`].
-    pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
     /// The duplicate window that can be kept: without a history there is nothing to look in.
     pub(crate) fn dedup_window(&self) -> Option<Duration> {
         self.history.and(self.dedup)

@@ -93,7 +93,8 @@ impl Book<'_> {
             let owned = state.owner.as_deref() == Some(&*beat.relay.0);
             if owned && !beat.held.contains(&(state.shard, state.lease.token)) {
                 self.execute(
-                    "UPDATE {outbox_shard} SET token = token + 1, owner = iif(?2, owner, NULL) WHERE shard = ?1",
+                    "UPDATE {outbox_shard} SET token = token + 1, owner = iif(?2, owner, NULL), suspect = -abs(suspect)
+                     WHERE shard = ?1",
                     params![state.shard.0, beat.claim],
                 )?;
             }
@@ -109,7 +110,7 @@ impl Book<'_> {
                     // Another suspect has a count of its own: it is found guilty by its own ends, not by those of
                     // others.
                     "UPDATE {outbox_shard} SET suspect = ?4,
-                        unclean = CASE WHEN suspect IS NOT ?4 THEN min(unclean, ?5) ELSE unclean END
+                        unclean = CASE WHEN abs(suspect) IS NOT ?4 THEN min(unclean, ?5) ELSE unclean END
                      WHERE shard = ?1 AND owner = ?2 AND token = ?3",
                     params![
                         shard.0,
@@ -166,17 +167,25 @@ impl Book<'_> {
     }
 
     /// Takes one shard if it may be taken. Taking it from an expired owner counts as unclean; of what the owner before
-    /// that one had in hand, some may be unmarked still.
+    /// that one had in hand, some may be unmarked still. A suspect that the new owner has not tried yet is negative: of a
+    /// shard that needs care only the ends count at which its suspect was on trial.
     fn take(&self, beat: &Heartbeat, state: &State) -> Result<bool> {
         let changed = self.execute(
             "UPDATE {outbox_shard} SET token = token + 1, owner = ?2,
-                    unclean = unclean + (owner IS NOT NULL),
+                    unclean = unclean + (owner IS NOT NULL AND (unclean < ?5 OR coalesce(suspect, 0) > 0)),
+                    suspect = -abs(suspect),
                     maybe_sent = max(maybe_sent,
                         coalesce((SELECT in_flight FROM {outbox_relay} WHERE relay = owner), 0))
              WHERE shard = ?1
                AND NOT EXISTS (SELECT 1 FROM {outbox_relay}
                    WHERE relay = owner AND expires_at > ?3 AND expires_at <= ?4)",
-            params![state.shard.0, &*beat.relay.0, self.now, self.believable(beat)],
+            params![
+                state.shard.0,
+                &*beat.relay.0,
+                self.now,
+                self.believable(beat),
+                Suspect::COUNTS_FROM
+            ],
         )?;
         Ok(changed > 0)
     }
@@ -199,7 +208,7 @@ impl Book<'_> {
 
     fn states(&self) -> Result<Vec<State>> {
         let sql = self.tables.sql(
-            "SELECT shard, owner, token, maybe_sent, unclean, suspect FROM {outbox_shard} ORDER BY shard",
+            "SELECT shard, owner, token, maybe_sent, unclean, abs(suspect) FROM {outbox_shard} ORDER BY shard",
         );
         let mut statement = self.tx.prepare_cached(&sql)?;
         let rows = statement.query_map([], |row| {

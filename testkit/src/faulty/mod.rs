@@ -166,6 +166,7 @@ impl<K: Copy> Fault<K> {
         match self {
             Fault::Reject(kind) => return Some(*kind),
             Fault::Hold(gate) => gate.pass().await,
+            // The slowness itself.
             Fault::Slow(time) => tokio::time::sleep(*time).await,
             Fault::FailAfterWrite(_) | Fault::HoldAnswer(_) => {}
         }

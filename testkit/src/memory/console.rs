@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, DestinationName, EventId, EventRecord, Group, Kept,
-    Limits, List, Listing, LiveRelay, Purge, Purged, RelayId, Scope, Sent, SentPage, Seq, Stats, Status,
-    StoreError, StoreErrorKind, Upkeep, Verb, fingerprint,
+    Act, AuditPage, BoxFuture, Chunk, Console, Control, Cursor, DestinationName, Edit, EventId, EventRecord,
+    Group, InForce, Job, JobId, JobVerb, List, Listing, LiveRelay, NewJob, RelayId, Sent, SentPage, Stats,
+    Status, Step, StoreError, StoreErrorKind,
 };
 
 use super::MemoryStore;
-use super::records::{parked_route, records, sent_event, time};
-use crate::model::{Model, Parked};
+use crate::model::{Model, Place, cursor, place_of, sent_event, time};
 
 impl Console for MemoryStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
@@ -20,35 +19,13 @@ impl Console for MemoryStore {
 
     fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>> {
         Box::pin(async move {
-            let (filter, limit) = (list.filter, list.limit as usize);
-            let after = list
-                .from
-                .as_ref()
-                .map(parse_cursor)
-                .transpose()?
-                .map(|(seq, _)| seq);
-            let mut events: Vec<EventRecord> = self.with_model(|model, now| {
-                let matching = records(model, now).into_values().filter(|record| {
-                    Some(record.seq) > after
-                        && record
-                            .routes
-                            .iter()
-                            .any(|route| filter.matches(record, route, time(now)))
-                });
-                matching.take(limit + 1).collect()
-            });
-            let more = events.len() > limit;
-            events.truncate(limit);
-            let next = events.last().filter(|_| more).map(|last| cursor(last.seq, None));
-            Ok(Listing { events, next })
+            let from = list.from.as_ref().map(place_of).transpose()?;
+            Ok(self.with_model(|model, now| listing(model, now, &list, from)))
         })
     }
 
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
-        Box::pin(async move {
-            let all = self.with_model(|model, now| records(model, now));
-            Ok(all.into_values().filter(|record| record.event_id == id).collect())
-        })
+        Box::pin(async move { Ok(self.with_model(|model, now| model.show(now, &id))) })
     }
 
     fn sent(
@@ -69,47 +46,96 @@ impl Console for MemoryStore {
 
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>> {
         Box::pin(async move {
-            let from = act.from.as_ref().map(parse_cursor).transpose()?;
-            Ok(self.with_model(|model, now| step(model, now, &act, from)))
+            let from = act.from.as_ref().map(place_of).transpose()?;
+            let chunk = self.with_model(|model, now| model.act(now, &act, from));
+            self.ring();
+            Ok(chunk)
         })
     }
 
-    fn control(&self, control: Control, _actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
         Box::pin(async move {
-            self.with_model(|model, _| {
-                match control {
-                    Control::Pause(Scope::Outbox) => model.pause(None, true),
-                    Control::Resume(Scope::Outbox) => model.pause(None, false),
-                    Control::Pause(Scope::Destination(name)) => model.pause(Some(&name), true),
-                    Control::Resume(Scope::Destination(name)) => model.pause(Some(&name), false),
-                    Control::Limit(name, limits) => {
-                        model.limit(name, (limits != Limits::default()).then_some(limits));
-                    }
-                    Control::Pause(Scope::Key(_)) | Control::Resume(Scope::Key(_)) => {
-                        return Err(StoreError::unsupported());
-                    }
-                }
-                Ok(())
+            let edited = self.with_model(|model, now| model.edit(now, &edit));
+            self.ring();
+            edited.map_err(|invalid| {
+                let text = "the event would not be valid with this payload";
+                StoreError::new(StoreErrorKind::Other, text).with_source(invalid)
             })
+        })
+    }
+
+    fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| model.begin_job(now, JobId::new(), job))) })
+    }
+
+    fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
+        Box::pin(async move {
+            let step = self.with_model(|model, now| model.step(now, &job, limit));
+            self.ring();
+            step.ok_or_else(|| no_job(&job))
+        })
+    }
+
+    fn jobs(&self, only: Option<JobId>, limit: u32) -> BoxFuture<'_, Result<Vec<Job>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| model.jobs(only.as_ref(), limit as usize))) })
+    }
+
+    fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(async move {
+            let steered = self.with_model(|model, now| model.steer(now, &job, verb, &actor));
+            steered.ok_or_else(|| no_job(&job))
+        })
+    }
+
+    fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.with_model(|model, now| model.control(now, &control, &actor));
+            self.ring();
+            Ok(())
+        })
+    }
+
+    fn controls(&self) -> BoxFuture<'_, Result<Vec<InForce>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| model.in_force().cloned().collect())) })
+    }
+
+    fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
+        Box::pin(async move {
+            let from = from.as_ref().map(number_of).transpose()?;
+            Ok(self.with_model(|model, _| model.audit(limit as usize, from)))
         })
     }
 }
 
-impl Upkeep for MemoryStore {
-    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        Box::pin(async move {
-            if purge.what != Kept::History || purge.dry_run || purge.not_after.is_some() {
-                return Err(StoreError::unsupported());
-            }
-            let limit = purge.limit as usize;
-            let rows = self.with_model(|model, now| model.purge(now, purge.older_than, limit));
-            Ok(Purged {
-                rows,
-                exact: true,
-                more: rows >= u64::from(purge.limit),
-            })
-        })
+/// The answer to a job that nobody began, or that was purged.
+pub(super) fn no_job(job: &JobId) -> StoreError {
+    let text = format!("there is no job {job}; list the jobs that there are");
+    StoreError::new(StoreErrorKind::Other, text)
+}
+
+fn listing(model: &Model, now: Duration, list: &List, from: Option<Place>) -> Listing {
+    let from = from.map(|(seq, _)| seq);
+    let is_ahead = |record: &EventRecord| match (from, list.newest_first) {
+        (None, _) => true,
+        (Some(from), false) => record.seq > from,
+        (Some(from), true) => record.seq < from,
+    };
+    let is_meant = |record: &EventRecord| {
+        let mut routes = record.routes.iter();
+        is_ahead(record) && routes.any(|route| list.filter.matches(record, route, time(now)))
+    };
+    let mut events: Vec<_> = model.records(now).into_values().filter(is_meant).collect();
+    if list.newest_first {
+        events.reverse();
     }
+    let limit = list.limit as usize;
+    let more = events.len() > limit;
+    events.truncate(limit);
+    let next = events
+        .last()
+        .filter(|_| more)
+        .map(|last| cursor(&(last.seq, None)));
+    Listing { events, next }
 }
 
 fn stats(model: &Model, now: Duration) -> Stats {
@@ -191,15 +217,11 @@ fn groups(model: &Model) -> Vec<Group> {
         };
         let (first, last) = (time(first), time(last));
         let group = groups
-            .entry((
-                parked.destination.clone(),
-                failure.kind.as_str(),
-                fingerprint(&failure.text),
-            ))
+            .entry((parked.destination.clone(), failure.kind.as_str(), failure.group()))
             .or_insert_with(|| Group {
                 destination: parked.destination.clone(),
                 error_kind: failure.kind.as_str().to_owned(),
-                fingerprint: fingerprint(&failure.text),
+                fingerprint: failure.group(),
                 example: failure.text.to_string(),
                 count: 0,
                 dead: 0,
@@ -214,67 +236,9 @@ fn groups(model: &Model) -> Vec<Group> {
     groups
 }
 
-fn step(model: &mut Model, now: Duration, act: &Act, from: Option<Place>) -> Chunk {
-    let all = records(model, now);
-    let mut chosen = Vec::new();
-    let mut chunk = Chunk::default();
-    let mut last: Option<Place> = None;
-    for parked in model.parked() {
-        let place = (parked.row.seq, parked.destination.clone());
-        let route = parked_route(model, now, parked);
-        let wanted = act.filter.matches(&all[&place.0], &route, time(now));
-        if from.as_ref().is_some_and(|from| place <= *from) || !wanted {
-            continue;
-        }
-        if chosen.len() + chunk.refused.len() >= act.limit as usize {
-            chunk.next = last.map(|(seq, destination)| cursor(seq, destination.as_ref()));
-            break;
-        }
-        if act.verb == Verb::Redrive && !parked.can_redrive() {
-            let refused = (parked.row.event_id().clone(), model.status_of(now, parked));
-            chunk.refused.push(refused);
-        } else {
-            chosen.push(place.clone());
-        }
-        last = Some(place);
-    }
-    chunk.touched = chosen.len() as u64;
-    let is_chosen = |parked: &Parked| chosen.contains(&(parked.row.seq, parked.destination.clone()));
-    match &act.verb {
-        _ if act.dry_run => {}
-        Verb::Redrive => drop(model.redrive(now, is_chosen)),
-        Verb::Discard(reason) => drop(model.discard(now, reason, is_chosen)),
-        Verb::Move(_) => {}
-    }
-    chunk
-}
-
 fn number_of(cursor: &Cursor) -> Result<u64, StoreError> {
     let number = cursor.0.parse();
     number.map_err(|error| {
         StoreError::new(StoreErrorKind::Other, "the cursor is not one of ours").with_source(error)
     })
-}
-
-type Place = (Seq, Option<DestinationName>);
-
-/// A place as text: `seq`, or `seq:destination`.
-fn cursor(seq: Seq, destination: Option<&DestinationName>) -> Cursor {
-    Cursor(match destination {
-        Some(name) => format!("{}:{name}", seq.0),
-        None => seq.0.to_string(),
-    })
-}
-
-fn parse_cursor(cursor: &Cursor) -> Result<Place, StoreError> {
-    let (seq, destination) = match cursor.0.split_once(':') {
-        Some((seq, name)) => (seq, Some(DestinationName::new(name))),
-        None => (cursor.0.as_str(), None),
-    };
-    match seq.parse() {
-        Ok(seq) => Ok((Seq(seq), destination)),
-        Err(error) => {
-            Err(StoreError::new(StoreErrorKind::Other, "the cursor is not one of ours").with_source(error))
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! A [`Model`] behind a lock and a real clock: a store for suites, examples and users' own tests.
 
 mod console;
-mod records;
+mod upkeep;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ struct Shared {
     model: Mutex<Model>,
     /// The database's clock: the wall clock at the start, then tokio's, so that a test may pause it.
     born: (Duration, Instant),
-    /// Raised by every commit.
+    /// Raised by every commit, and by everything that a person does.
     commits: watch::Sender<u64>,
 }
 
@@ -75,6 +75,11 @@ impl MemoryStore {
         look(&mut self.model(), now)
     }
 
+    /// Wakes whoever sleeps.
+    fn ring(&self) {
+        self.shared.commits.send_modify(|n| *n += 1);
+    }
+
     fn now(&self) -> Duration {
         let (wall, born) = self.shared.born;
         wall + born.elapsed()
@@ -103,7 +108,7 @@ impl MemoryTx {
     /// Makes the rows visible and rings.
     pub fn commit(self) {
         self.store.model().commit(self.tx);
-        self.store.shared.commits.send_modify(|n| *n += 1);
+        self.store.ring();
     }
 
     /// Forgets the rows.

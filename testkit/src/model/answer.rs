@@ -51,6 +51,9 @@ impl Model {
     }
 
     fn blocked(&self, row: &Row, skip_dead: &[DestinationName]) -> Blocked {
+        if self.paused_keys.contains(&row.key) {
+            return Blocked::Everywhere;
+        }
         let Some(line) = self.line_of(row) else {
             return Blocked::Nowhere;
         };
@@ -73,7 +76,8 @@ impl Model {
         }
     }
 
-    /// One entry a destination, even if the id was published there several times: the same content once is enough.
+    /// One entry a destination, even if the id was published there several times: the same content once is enough. A
+    /// copy that a replay sent there says nothing about the event itself.
     fn sent_before(&self, now: Duration, row: &Row) -> Vec<SentBefore> {
         let Some(window) = self.options.dedup_window else {
             return Vec::new();
@@ -86,6 +90,7 @@ impl Model {
         for record in known.into_iter().flatten().map(|n| &self.history[n]) {
             if let Some(destination) = &record.destination
                 && record.is_sent()
+                && record.row.replay.is_none()
                 && now.saturating_sub(record.at) < window
             {
                 *before.entry(destination).or_default() |= record.row.event.same_content(&row.event);

@@ -18,8 +18,10 @@ pub struct ShardState {
     pub unclean: u32,
     /// What the last such owner may have sent.
     pub maybe_sent: u32,
-    /// What the last such owner was trying alone.
+    /// What was last tried alone.
     pub suspect: Option<Seq>,
+    /// Whether the present owner is trying it: only then is its end held against the row.
+    pub on_trial: bool,
 }
 
 /// A row of `outbox_relay`.
@@ -98,6 +100,7 @@ impl Model {
             let owned = state.owner.as_ref() == Some(&beat.relay);
             if owned && !beat.held.contains(&(shard, state.token)) {
                 state.token = Token(state.token.0 + 1);
+                state.on_trial = false;
                 if !beat.claim {
                     state.owner = None;
                 }
@@ -117,6 +120,7 @@ impl Model {
                     state.unclean = state.unclean.min(Suspect::COUNTS_FROM);
                 }
                 state.suspect = Some(suspect.seq);
+                state.on_trial = suspect.seq != Seq(0);
             }
         }
     }
@@ -144,9 +148,13 @@ impl Model {
                 None => None,
             };
             if let Some(window) = expired {
-                state.unclean += 1;
+                // Of a shard that needs care only the ends count at which its suspect was on trial.
+                if state.unclean < Suspect::COUNTS_FROM || state.on_trial {
+                    state.unclean += 1;
+                }
                 state.maybe_sent = state.maybe_sent.max(window);
             }
+            state.on_trial = false;
             state.token = Token(state.token.0 + 1);
             state.owner = Some(beat.relay.clone());
             owned += 1;

@@ -4,25 +4,43 @@
 //! simulator can put many relays on one [`Model`] and replay any run from its seed. Every call takes the database's
 //! `now`. Where the trait's documentation leaves a choice open, the comment at that place says which one was taken.
 
+mod act;
 mod answer;
+mod audit;
+mod control;
+mod duty;
+mod edit;
+mod history;
+mod job;
 mod lease;
 mod operate;
+mod purge;
 mod read;
+mod record;
+mod replay;
 mod rows;
 mod settle;
+mod timeline;
 mod tx;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{Controls, DestinationName, EventId, Lane, OrderKey, RelayId, Seq, Shard};
+use postrider_core::{
+    AuditEntry, Controls, DestinationName, EventId, InForce, JobId, Lane, OrderKey, Original, RelayId, Scope,
+    Seq, Shard,
+};
 
 pub use lease::{RelayState, ShardState};
-pub use rows::{Fate, NewRow, Parked, Record, Row};
+pub(crate) use record::{cursor, place_of, sent_event, time};
+pub use rows::{Fate, NewRow, Parked, Record, Row, Tries};
 pub use tx::{InsertError, TxId};
 
 /// The parked rows of one key and lane, by destination.
 type Line = BTreeMap<Option<DestinationName>, BTreeSet<Seq>>;
+
+/// Where a parked row or a row of the history is.
+pub type Place = (Seq, Option<DestinationName>);
 
 /// What a database is set up with.
 #[derive(Clone, Debug)]
@@ -74,7 +92,7 @@ pub struct Model {
     open: BTreeMap<TxId, Vec<Seq>>,
     /// The index that reads walk: visible rows only.
     visible: BTreeMap<(Shard, Lane), BTreeSet<Seq>>,
-    parked: BTreeMap<(Seq, Option<DestinationName>), Parked>,
+    parked: BTreeMap<Place, Parked>,
     /// Parked places by what order is kept by; the same rows as `parked`.
     lines: BTreeMap<(Shard, OrderKey, Lane), Line>,
     /// What left, numbered in the order it was recorded.
@@ -84,6 +102,18 @@ pub struct Model {
     shards: Vec<ShardState>,
     relays: BTreeMap<RelayId, RelayState>,
     controls: Controls,
+    /// The same and paused keys, with who decided it.
+    in_force: BTreeMap<Scope, InForce>,
+    paused_keys: BTreeSet<OrderKey>,
+    jobs: Vec<job::Filed>,
+    /// What people did, numbered.
+    audit: BTreeMap<u64, AuditEntry>,
+    next_entry: u64,
+    /// Payloads before people changed them.
+    originals: BTreeMap<Place, Original>,
+    duties: BTreeMap<String, duty::Held>,
+    /// What jobs read back from archives, with the time of that.
+    restored: BTreeMap<(JobId, Place), (Duration, Record)>,
     counters: Counters,
 }
 
@@ -118,6 +148,14 @@ impl Model {
             next_record: 0,
             relays: BTreeMap::new(),
             controls: Controls::default(),
+            in_force: BTreeMap::new(),
+            paused_keys: BTreeSet::new(),
+            jobs: Vec::new(),
+            audit: BTreeMap::new(),
+            next_entry: 0,
+            originals: BTreeMap::new(),
+            duties: BTreeMap::new(),
+            restored: BTreeMap::new(),
             counters: Counters::default(),
         }
     }

@@ -1,10 +1,11 @@
 //! What operators do beside running relays.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{DestinationName, Limits, Seq, Status};
 
-use super::{Fate, Model, Parked, Record};
+use super::{Fate, Model, Parked, Record, rows};
 
 impl Model {
     /// Sends parked rows again: of those that match, the dead and the refused. One that stands behind another of its
@@ -13,13 +14,7 @@ impl Model {
         let mut touched = Vec::new();
         for parked in self.parked.values_mut() {
             if parked.can_redrive() && matches(parked) {
-                parked.version += 1;
-                parked.dead = false;
-                parked.next_attempt = now;
-                // A person has decided: the row gets all its attempts again. Its failure stays for people to read.
-                parked.attempts = 0;
-                parked.failures = 0;
-                parked.redriven = true;
+                parked.redrive(now);
                 touched.push(parked.row.seq);
             }
         }
@@ -43,6 +38,7 @@ impl Model {
             let parked = self.unpark(place);
             self.counters.discarded += 1;
             self.record(Record {
+                tries: parked.tries(),
                 row: parked.row,
                 destination: parked.destination,
                 fate: Fate::Discarded(reason.to_owned()),
@@ -50,6 +46,26 @@ impl Model {
             });
         }
         places.into_iter().map(|(seq, _)| seq).collect()
+    }
+
+    /// Gives scheduled rows another time. Answers the rows touched.
+    pub fn move_to(
+        &mut self,
+        now: Duration,
+        by: Duration,
+        mut matches: impl FnMut(&Parked) -> bool,
+    ) -> Vec<Seq> {
+        let mut touched = Vec::new();
+        for parked in self.parked.values_mut() {
+            if parked.can_move() && matches(parked) {
+                parked.version += 1;
+                parked.next_attempt = now.saturating_add(by);
+                let available_at = Some(rows::timestamp(parked.next_attempt));
+                Arc::make_mut(&mut parked.row.event).available_at = available_at;
+                touched.push(parked.row.seq);
+            }
+        }
+        touched
     }
 
     /// Puts a parked row back as it was. No database offers this: it is what a planted bug does.
@@ -82,28 +98,6 @@ impl Model {
         };
     }
 
-    /// Removes history older than `older_than`, the oldest first, at most `limit` rows; answers how many.
-    pub fn purge(&mut self, now: Duration, older_than: Duration, limit: usize) -> u64 {
-        let old: Vec<u64> = self
-            .history
-            .iter()
-            .filter(|(_, record)| now.saturating_sub(record.at) > older_than)
-            .map(|(n, _)| *n)
-            .take(limit)
-            .collect();
-        for n in &old {
-            if let Some(record) = self.history.remove(n)
-                && let Some(known) = self.history_by_id.get_mut(record.row.event_id())
-            {
-                known.remove(n);
-                if known.is_empty() {
-                    self.history_by_id.remove(record.row.event_id());
-                }
-            }
-        }
-        old.len() as u64
-    }
-
     /// What people see of a parked row. A row that failed is shown as such wherever it stands; of the others, those
     /// behind another wait, those with a time ahead are scheduled, and the rest is held by its destination.
     pub fn status_of(&self, now: Duration, parked: &Parked) -> Status {
@@ -112,6 +106,9 @@ impl Model {
         }
         if parked.failure.is_some() {
             return Status::Retrying;
+        }
+        if self.paused_keys.contains(&parked.row.key) {
+            return Status::Held;
         }
         if self.stands_behind(parked) {
             return Status::Waiting;

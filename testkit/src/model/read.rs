@@ -66,6 +66,9 @@ impl Model {
         let mut heads = Vec::new();
         for shard in shards {
             for ((key, lane), line) in self.lines_of(shard) {
+                if self.paused_keys.contains(key) {
+                    continue;
+                }
                 let unrouted = line.get(&None).and_then(|seqs| seqs.first());
                 for (destination, seqs) in line {
                     if busy.contains(&(key, lane, destination)) {

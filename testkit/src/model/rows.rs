@@ -93,6 +93,30 @@ impl Parked {
         self.dead || self.failure.is_some()
     }
 
+    /// Only a row that stands alone has a time of its own; one that has failed has come to it.
+    pub fn can_move(&self) -> bool {
+        !self.can_redrive() && self.row.key == OrderKey::alone(self.row.seq)
+    }
+
+    /// A person has decided: the row gets all its attempts again. Its failure stays for people to read.
+    pub(super) fn redrive(&mut self, now: Duration) {
+        self.version += 1;
+        self.dead = false;
+        self.next_attempt = now;
+        self.attempts = 0;
+        self.failures = 0;
+        self.redriven = true;
+    }
+
+    pub(super) fn tries(&self) -> Tries {
+        let last = self.failed.map(|(_, last)| last);
+        Tries {
+            attempts: self.attempts,
+            failures: self.failures,
+            failure: self.failure.clone().zip(last),
+        }
+    }
+
     pub(super) fn new(now: Duration, row: Row, park: &Park, version: u64) -> Self {
         let mut parked = Self {
             row,
@@ -148,6 +172,19 @@ pub struct Record {
     pub fate: Fate,
     /// When it left.
     pub at: Duration,
+    /// What was tried before it left.
+    pub tries: Tries,
+}
+
+/// What was tried with a row.
+#[derive(Clone, Debug, Default)]
+pub struct Tries {
+    /// Charged attempts.
+    pub attempts: u32,
+    /// Failures, charged or not.
+    pub failures: u32,
+    /// The last failure, and when it was.
+    pub failure: Option<(Failure, Duration)>,
 }
 
 impl Record {

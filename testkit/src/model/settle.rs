@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use postrider_core::{
-    DestinationName, Leaves, Park, Receipt, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Then,
+    DestinationName, Leaves, Park, Settle, SettleParked, SettleQueued, Settled, Shard, Then,
 };
 
-use super::{Fate, Model, Parked, Record, Row};
+use super::{Fate, Model, Parked, Place, Record, Row, Tries};
 
 impl Model {
     /// Writes what became of a batch; see `Store::settle`.
@@ -39,6 +39,7 @@ impl Model {
         if settled == Settled::Done {
             self.shards[index].unclean = 0;
             self.shards[index].suspect = None;
+            self.shards[index].on_trial = false;
         }
         settled
     }
@@ -59,7 +60,8 @@ impl Model {
                     entry.event_id
                 );
                 for (destination, receipt) in sent {
-                    self.record_sent(now, row.clone(), destination.clone(), receipt.clone());
+                    let fate = Fate::Sent(receipt.clone());
+                    self.record_sent(now, row.clone(), destination.clone(), fate, Tries::default());
                 }
                 row.key = entry.key.clone();
                 for park in parked {
@@ -88,7 +90,8 @@ impl Model {
                     panic!("a settle says that {:?} was published, but not where", entry.seq);
                 };
                 let parked = self.unpark(&place);
-                self.record_sent(now, parked.row, destination, receipt.clone());
+                let tries = parked.tries();
+                self.record_sent(now, parked.row, destination, Fate::Sent(receipt.clone()), tries);
             }
             Then::Duplicate => {
                 self.unpark(&place);
@@ -110,7 +113,7 @@ impl Model {
 
     /// Replaces a row. Where the event is parked for a destination already, that row stays as it is: it has a history
     /// of attempts, and the event is owed there once. Replaced by nothing, the event was dropped by its new route.
-    fn split(&mut self, now: Duration, place: &(Seq, Option<DestinationName>), parks: &[Park]) {
+    fn split(&mut self, now: Duration, place: &Place, parks: &[Park]) {
         let old = self.unpark(place);
         for park in parks {
             if !self.parked.contains_key(&(old.row.seq, park.destination.clone())) {
@@ -138,7 +141,7 @@ impl Model {
         );
     }
 
-    pub(super) fn unpark(&mut self, place: &(Seq, Option<DestinationName>)) -> Parked {
+    pub(super) fn unpark(&mut self, place: &Place) -> Parked {
         let parked = self
             .parked
             .remove(place)
@@ -159,13 +162,21 @@ impl Model {
         parked
     }
 
-    fn record_sent(&mut self, now: Duration, row: Row, destination: DestinationName, receipt: Receipt) {
+    fn record_sent(
+        &mut self,
+        now: Duration,
+        row: Row,
+        destination: DestinationName,
+        fate: Fate,
+        tries: Tries,
+    ) {
         self.counters.sent += 1;
         self.record(Record {
             row,
             destination: Some(destination),
-            fate: Fate::Sent(receipt),
+            fate,
             at: now,
+            tries,
         });
     }
 

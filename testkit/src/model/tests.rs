@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Event, Heartbeat, Lane, Leaves, Range, Read, Receipt, RelayId, Seq, Settle, SettleQueued, Settled, Shard,
+    Event, Heartbeat, Kept, Lane, Leaves, Purge, Range, Read, Receipt, RelayId, Seq, Settle, SettleQueued,
+    Settled, Shard,
 };
 
 use super::{InsertError, Model, TxId};
@@ -174,10 +175,9 @@ fn history_is_kept_in_the_order_of_publication_and_purged_from_the_oldest() {
             .collect()
     };
     assert_eq!(sent(&model), ["a", "b"]);
-    assert_eq!(
-        model.purge(NOW + Duration::from_secs(15), Duration::from_secs(10), 100),
-        1
-    );
+    let old = Purge::of(Kept::History, Duration::from_secs(10), 100);
+    let purged = model.purge(NOW + Duration::from_secs(15), &old);
+    assert_eq!(purged.map(|purged| purged.rows), Some(1));
     assert_eq!(sent(&model), ["b"]);
     assert_eq!(model.counters().sent, 2, "counters survive a purge");
 }

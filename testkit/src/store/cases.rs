@@ -33,6 +33,7 @@ cases! { $ store_suite, store, "Store"
         a_suspect_is_handed_to_the_next_owner;
         a_second_takeover_forgets_nothing_that_may_be_sent;
         another_suspect_has_a_count_of_its_own;
+        only_ends_on_trial_are_held_against_a_suspect;
         a_suspect_of_a_foreign_shard_is_not_written;
     }
     read {

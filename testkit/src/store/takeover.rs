@@ -111,36 +111,54 @@ pub(super) async fn a_second_takeover_forgets_nothing_that_may_be_sent(bench: Be
 
 /// Fault C9. A row is found guilty by ends of its own, not by those that were before it was tried.
 pub(super) async fn another_suspect_has_a_count_of_its_own(bench: Bench) {
-    bench.relay_with_term("a", SHORT).await;
-    for name in ["b", "c", "d"] {
-        take_over_for(&bench, name, SHORT).await;
-    }
-    let mut owner = take_over_for(&bench, "e", Duration::from_secs(2)).await;
+    let mut owner = careful(&bench).await;
     let shard = owner.leases[0].shard;
-    assert_eq!(owner.leases[0].unclean, Suspect::COUNTS_FROM + 1);
+    owner.say(trying(&owner, 41)).await;
+    let mut owner = take_over_for(&bench, "e", Duration::from_secs(2)).await;
+    assert_eq!(
+        owner.lease(shard).map(|lease| lease.unclean),
+        Some(Suspect::COUNTS_FROM + 1)
+    );
     for (seq, wanted) in [
         (42, Suspect::COUNTS_FROM),
         (42, Suspect::COUNTS_FROM),
         (43, Suspect::COUNTS_FROM),
     ] {
-        let suspected = Heartbeat {
-            suspects: vec![Suspect { shard, seq: Seq(seq) }],
-            ..owner.heartbeat()
-        };
-        owner.say(suspected).await;
+        owner.say(trying(&owner, seq)).await;
         let lease = owner.lease(shard).expect("it is still held");
         assert_eq!((lease.unclean, lease.suspect), (wanted, Some(Seq(seq))));
     }
     let mut next = take_over_for(&bench, "f", Duration::from_secs(2)).await;
-    let again = Heartbeat {
-        suspects: vec![Suspect { shard, seq: Seq(43) }],
-        ..next.heartbeat()
-    };
-    next.say(again).await;
+    next.say(trying(&next, 43)).await;
     let lease = next.lease(shard).expect("it was taken over");
     assert_eq!(
         (lease.unclean, lease.suspect),
         (Suspect::COUNTS_FROM + 1, Some(Seq(43)))
+    );
+}
+
+/// Fault C9. An owner that ends before it tried the suspect says nothing about it: somebody paused the outbox, or ends
+/// every process that starts.
+pub(super) async fn only_ends_on_trial_are_held_against_a_suspect(bench: Bench) {
+    let mut owner = careful(&bench).await;
+    let shard = owner.leases[0].shard;
+    owner.say(trying(&owner, 42)).await;
+    let known = |relay: &Relay| relay.lease(shard).map(|lease| (lease.unclean, lease.suspect));
+    for name in ["e", "f"] {
+        let idle = take_over_for(&bench, name, SHORT).await;
+        assert_eq!(known(&idle), Some((Suspect::COUNTS_FROM + 1, Some(Seq(42)))));
+    }
+    let mut again = take_over_for(&bench, "g", Duration::from_secs(2)).await;
+    again.say(trying(&again, 42)).await;
+    assert_eq!(known(&again), Some((Suspect::COUNTS_FROM + 1, Some(Seq(42)))));
+    let mut heir = take_over_for(&bench, "h", Duration::from_secs(2)).await;
+    assert_eq!(known(&heir), Some((Suspect::COUNTS_FROM + 2, Some(Seq(42)))));
+    heir.say(trying(&heir, 0)).await;
+    let last = take_over(&bench, "i").await;
+    assert_eq!(
+        last.lease(shard).map(|lease| lease.unclean),
+        Some(Suspect::COUNTS_FROM),
+        "nobody is on trial"
     );
 }
 
@@ -171,6 +189,26 @@ pub(super) async fn a_suspect_of_a_foreign_shard_is_not_written(bench: Bench) {
     other.say(meddling).await;
     owner.beat().await;
     assert_eq!(owner.leases[0].suspect, None);
+}
+
+/// The owner of shards whose owners keep ending, as many as make them careful.
+async fn careful(bench: &Bench) -> Relay {
+    bench.relay_with_term("a", SHORT).await;
+    for name in ["b", "c"] {
+        take_over_for(bench, name, SHORT).await;
+    }
+    let owner = take_over_for(bench, "d", Duration::from_secs(2)).await;
+    assert_eq!(owner.leases[0].unclean, Suspect::COUNTS_FROM);
+    owner
+}
+
+/// What a relay says that tries a row of its first shard alone.
+fn trying(relay: &Relay, seq: u128) -> Heartbeat {
+    let shard = relay.leases[0].shard;
+    Heartbeat {
+        suspects: vec![Suspect { shard, seq: Seq(seq) }],
+        ..relay.heartbeat()
+    }
 }
 
 /// A new relay that waits until it has taken everything over, and then lives as long as the case.

@@ -7,7 +7,9 @@ use postrider_rabbitmq::RabbitOptions;
 use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::rabbitmq;
 
-use crate::support::{Client, confirm_all, kind, message, numbered, open, publish, queues, to, until};
+use crate::support::{
+    Client, assert_all, confirm_all, kind, message, numbered, open, publish, queues, to, until,
+};
 
 /// Fault B8.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,15 +24,14 @@ async fn a_memory_alarm_blocks_and_ends() {
     // The first batch is what makes the broker say so; it waits no longer than a confirm may take.
     let began = Instant::now();
     let during = numbered("during", 5, &address);
-    for answer in publish(&sink, &during).await {
-        assert_eq!(kind(&answer), Some(ErrorKind::Blocked), "{answer:?}");
-    }
+    assert_all(&publish(&sink, &during).await, ErrorKind::Blocked);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // From then on nothing is handed over.
     let began = Instant::now();
-    for answer in publish(&sink, &numbered("refused", 5, &address)).await {
-        assert_eq!(kind(&answer), Some(ErrorKind::Blocked), "{answer:?}");
-    }
+    assert_all(
+        &publish(&sink, &numbered("refused", 5, &address)).await,
+        ErrorKind::Blocked,
+    );
     assert!(
         began.elapsed() < Duration::from_millis(500),
         "{:?}",
@@ -122,24 +123,12 @@ async fn a_url_that_is_rewritten_in_its_file_is_used() {
     let sink = open(options.declare(queues([queue.as_str()])));
     let address = to("", &queue);
     confirm_all(&sink, &numbered("before", 5, &address)).await;
-    let limit = Duration::from_secs(10);
+    let (limit, refused) = (Duration::from_secs(10), Some(ErrorKind::Credentials));
     set("second");
     proxy.cut();
-    until(
-        &sink,
-        &message("changed", &address),
-        Some(ErrorKind::Credentials),
-        limit,
-    )
-    .await;
+    until(&sink, &message("changed", &address), refused, limit).await;
     std::fs::write(&file, "not a url").expect("written");
-    until(
-        &sink,
-        &message("bad", &address),
-        Some(ErrorKind::Credentials),
-        limit,
-    )
-    .await;
+    until(&sink, &message("bad", &address), refused, limit).await;
     std::fs::write(&file, url("second")).expect("written");
     until(&sink, &message("new", &address), None, limit).await;
     sink.close().await;
@@ -156,12 +145,7 @@ async fn nobody_at_the_address_is_answered_at_once() {
     for _ in 0..5 {
         let began = Instant::now();
         let answers = publish(&sink, &numbered("m", 3, &to("", "q"))).await;
-        assert!(
-            answers
-                .iter()
-                .all(|answer| kind(answer) == Some(ErrorKind::Unreachable)),
-            "{answers:?}"
-        );
+        assert_all(&answers, ErrorKind::Unreachable);
         assert!(began.elapsed() < Duration::from_secs(1));
     }
     sink.close().await;
@@ -180,19 +164,9 @@ async fn a_frozen_broker_times_out_and_is_found_again() {
     confirm_all(&sink, &numbered("before", 5, &address)).await;
     vhost.freeze().expect("the server can be frozen");
     let first = publish(&sink, &numbered("during", 5, &address)).await;
-    assert!(
-        first
-            .iter()
-            .all(|answer| kind(answer) == Some(ErrorKind::TimedOut)),
-        "{first:?}"
-    );
+    assert_all(&first, ErrorKind::TimedOut);
     let second = publish(&sink, &numbered("still", 5, &address)).await;
-    assert!(
-        second
-            .iter()
-            .all(|answer| kind(answer) == Some(ErrorKind::Unreachable)),
-        "{second:?}"
-    );
+    assert_all(&second, ErrorKind::Unreachable);
     vhost.thaw().expect("the server can be thawed");
     until(&sink, &message("after", &address), None, Duration::from_secs(5)).await;
     sink.close().await;

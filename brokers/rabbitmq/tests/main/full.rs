@@ -9,7 +9,7 @@ use lapin::types::AMQPValue;
 use postrider_core::{ErrorKind, Event, Sink};
 use postrider_rabbitmq::RabbitOptions;
 use postrider_relay::engine::Note;
-use postrider_relay::{Observer, Relay};
+use postrider_relay::{Observer, Relay, Run};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::servers::rabbitmq;
 use postrider_testkit::wait;
@@ -41,7 +41,7 @@ struct Heard {
 }
 
 impl Observer for Heard {
-    fn note(&self, _outbox: &str, note: &Note) {
+    fn note(&self, _: Run<'_>, note: &Note) {
         match note {
             Note::CircuitOpened { failure, .. } => {
                 self.opened.fetch_add(1, Ordering::Relaxed);

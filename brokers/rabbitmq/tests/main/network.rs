@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::{ErrorKind, Message, Sink};
+use futures_util::future::join_all;
+use postrider_core::{Answer, ErrorKind, Message, Sink};
 use postrider_rabbitmq::{RabbitOptions, RabbitSink};
 use postrider_testkit::proxy::{Faults, Proxy};
 use postrider_testkit::servers::rabbitmq::{self, PASSWORD, USER, Vhost};
@@ -83,6 +84,33 @@ async fn a_silent_network_times_out_and_is_left() {
         // A connect that began in the silence ends by its own limit.
         until(&sink, &message("back", &address), None, Duration::from_secs(5)).await;
     }
+    sink.close().await;
+}
+
+/// Fault B20. Relays that share a sink have more calls than it has channels; one that got none has sent nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_gets_no_channel_in_time_was_not_sent() {
+    let (_vhost, proxy, sink) = through_proxy("crowded").await;
+    proxy.set(Faults {
+        blackhole: true,
+        ..Faults::default()
+    });
+    let channels = sink.capabilities().concurrent_batches;
+    let batches: Vec<_> = (0..=channels)
+        .map(|n| numbered(&format!("m{n}-"), 1, &to("", "crowded")))
+        .collect();
+    let answers = join_all(batches.iter().map(|batch| publish(&sink, batch))).await;
+    let mut throttled = 0;
+    for answer in answers.into_iter().flatten() {
+        if let Answer::Failed(failure) = &answer
+            && failure.kind == ErrorKind::Throttled
+        {
+            throttled += 1;
+            assert!(!failure.maybe_sent, "{answer:?}");
+        }
+    }
+    assert_eq!(throttled, 1, "all but one have a channel");
+    proxy.set(Faults::default());
     sink.close().await;
 }
 

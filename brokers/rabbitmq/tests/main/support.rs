@@ -1,7 +1,7 @@
 //! Messages, queues, and a reader that shares nothing with the sink but the broker.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use lapin::message::BasicGetMessage;
@@ -12,6 +12,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, Consumer};
 use postrider_core::{Address, Answer, ErrorKind, Message, OrderKey, Sink, header};
 use postrider_rabbitmq::{Queue, RabbitOptions, RabbitSink, Topology};
+use postrider_testkit::wait;
 
 /// An address.
 pub(crate) fn to(exchange: &str, routing_key: &str) -> Address {
@@ -80,17 +81,18 @@ pub(crate) async fn confirm_all(sink: &RabbitSink, batch: &[Message]) {
 
 /// Publishes one message again and again until the answer is the wanted one.
 pub(crate) async fn until(sink: &RabbitSink, message: &Message, wanted: Option<ErrorKind>, limit: Duration) {
-    let began = Instant::now();
-    loop {
+    let what = format!("{} is answered with {wanted:?}", message.event_id);
+    wait::within(limit, &what, async || {
         let answers = publish(sink, std::slice::from_ref(message)).await;
-        if kind(&answers[0]) == wanted {
-            return;
-        }
-        assert!(
-            began.elapsed() < limit,
-            "not {wanted:?} within {limit:?}: {answers:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        (kind(&answers[0]) == wanted).then_some(())
+    })
+    .await;
+}
+
+/// Whether all were answered with this failure.
+pub(crate) fn assert_all(answers: &[Answer], wanted: ErrorKind) {
+    for answer in answers {
+        assert_eq!(kind(answer), Some(wanted), "{answer:?}");
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postrider_admin::{Options, Thresholds};
 use postrider_memory::MemorySink;
-use postrider_relay::Observer;
 use postrider_relay::engine::Note;
+use postrider_relay::{Observer, Run};
 use postrider_testkit::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ impl Stuck {
 }
 
 impl Observer for Stuck {
-    fn note(&self, _: &str, note: &Note) {
+    fn note(&self, _: Run<'_>, note: &Note) {
         if matches!(note, Note::Published { .. })
             && let Some(gate) = self.0.lock().unwrap().take()
         {

@@ -97,7 +97,7 @@ async fn a_database_that_is_away_shows_in_health_and_not_in_readiness() {
         async move { relay.run(stop).await }
     });
     let failed = "postrider_database_errors_total{outbox=\"orders\"";
-    until(address, "/metrics", |answer| answer.body.contains(failed)).await;
+    until(address, "/metrics", move |answer| answer.body.contains(failed)).await;
     until(address, "/health/ready", |answer| answer.code == 200).await;
     until(address, "/health/live", |answer| answer.code == 200).await;
     stop.cancel();

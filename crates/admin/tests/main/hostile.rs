@@ -9,8 +9,9 @@ use postrider_admin::Options;
 use postrider_core::Secret;
 use postrider_memory::MemorySink;
 use postrider_testkit::MemoryStore;
+use postrider_testkit::wait::PATIENCE;
 
-use crate::support::{PATIENCE, ask, served, watched};
+use crate::support::{ask, served, watched};
 
 /// Faults H5 and H11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,16 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postrider_admin::{Admin, Options, Serving};
 use postrider_core::{Event, Sink, Store};
 use postrider_relay::{Observer, Relay, Settings};
 use postrider_testkit::MemoryStore;
+use postrider_testkit::wait::{PATIENCE, blocking};
 use serde_json::Value;
-
-/// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One answer.
 pub(crate) struct Answer {
@@ -50,24 +48,18 @@ pub(crate) fn ask(address: SocketAddr, path: &str, headers: &str) -> Answer {
 pub(crate) async fn until(
     address: SocketAddr,
     path: &'static str,
-    wanted: impl Fn(&Answer) -> bool,
+    wanted: impl Fn(&Answer) -> bool + Send + 'static,
 ) -> Answer {
-    let begun = Instant::now();
-    loop {
-        let answer = tokio::task::spawn_blocking(move || ask(address, path, ""))
-            .await
-            .unwrap();
-        if wanted(&answer) {
-            return answer;
-        }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{path} still says {} {}",
-            answer.code,
-            answer.body
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let asked = tokio::task::spawn_blocking(move || {
+        blocking(PATIENCE, path, || {
+            let answer = ask(address, path, "");
+            match wanted(&answer) {
+                true => Ok(answer),
+                false => Err((answer.code, answer.body)),
+            }
+        })
+    });
+    asked.await.unwrap()
 }
 
 /// A watched relay on a store and a sink.

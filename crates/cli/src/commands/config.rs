@@ -3,8 +3,6 @@
 use postrider_core::Condition;
 use serde_json::{Value, json};
 
-#[cfg(feature = "rabbitmq")]
-use crate::config::Kind;
 use crate::config::{Config, open_to_others};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count, whole};
@@ -76,21 +74,11 @@ fn weaknesses(config: &Config) -> impl Iterator<Item = String> {
 }
 
 /// Bindings of what is not declared: it may exist, but a slip looks the same.
-#[cfg(feature = "rabbitmq")]
 fn undeclared(config: &Config) -> impl Iterator<Item = String> {
     config.brokers.iter().flat_map(|(name, broker)| {
-        let unknown = match &broker.kind {
-            Kind::RabbitMq(rabbit) => crate::rabbitmq::undeclared(rabbit),
-            _ => Vec::new(),
-        };
         let note = move |what| format!("the broker {name:?} binds {what}, which it does not declare itself");
-        unknown.into_iter().map(note)
+        wire::undeclared(broker).into_iter().map(note)
     })
-}
-
-#[cfg(not(feature = "rabbitmq"))]
-fn undeclared(_: &Config) -> impl Iterator<Item = String> {
-    std::iter::empty()
 }
 
 /// Routes behind one that matches everything, counted from 1.

@@ -1,13 +1,10 @@
 //! `postrider migrate up`, `down`, `status` and `print`.
 
-use std::sync::Arc;
-
-use postrider_core::{Migration, Schema, SchemaStatus};
+use postrider_core::{Migration, SchemaStatus};
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::act::confirm;
-use crate::config::{Config, Outbox, Place};
+use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, whole};
 use crate::wire::{self, Missing};
@@ -87,7 +84,7 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
     let mut notes = Vec::new();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let status = async {
-            if !exists(outbox) {
+            if !wire::exists(outbox) {
                 return Ok(None);
             }
             let opened = wire::open(name, outbox, Missing::Refuse)?;
@@ -146,13 +143,6 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
     failed.or(out.is_json(), done)
 }
 
-fn exists(outbox: &Outbox) -> bool {
-    match &outbox.place {
-        Place::Sqlite(path) => path.exists(),
-        Place::Postgres(_) | Place::Other { .. } => true,
-    }
-}
-
 /// Prints the SQL, and with a role what it must be granted.
 pub fn print(
     config: &Config,
@@ -162,7 +152,7 @@ pub fn print(
     role: Option<&str>,
 ) -> Result<Done, Failure> {
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let (schema, _folder) = elsewhere(name, outbox)?;
+        let (schema, _folder) = wire::elsewhere(name, outbox)?;
         // Asked before anything is printed, so that a refusal leaves no half of it.
         let grants = role.map(|role| schema.grants(role)).transpose();
         let grants = grants.map_err(|error| {
@@ -186,17 +176,7 @@ pub fn print(
 
 /// Every step of an outbox.
 fn steps(name: &str, outbox: &Outbox) -> Result<Vec<Migration>, Failure> {
-    Ok(elsewhere(name, outbox)?.0.migrations())
-}
-
-/// The schema of an outbox of which nothing is touched: it is asked of a store on a file that goes away.
-fn elsewhere(name: &str, outbox: &Outbox) -> Result<(Arc<dyn Schema>, TempDir), Failure> {
-    let folder = tempfile::tempdir()?;
-    let mut elsewhere = outbox.clone();
-    if let Place::Sqlite(path) = &mut elsewhere.place {
-        *path = folder.path().join("print.db");
-    }
-    Ok((wire::open(name, &elsewhere, Missing::Create)?.schema, folder))
+    Ok(wire::elsewhere(name, outbox)?.0.migrations())
 }
 
 fn print_one(mut steps: Vec<Migration>, out: Output, name: &str, down: bool) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::start::{self, Started};
 use super::watch::Watch;
-use crate::config::{Broker, Config, Kind, Listen, Outbox, Place};
+use crate::config::{Broker, Config, Kind, Listen, Outbox};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::signal;
@@ -55,7 +55,7 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
         let relay = relay(config, outbox, &sinks, watch.clone(), &admin)?;
         admin.watch(&relay, outbox.console.clone());
         relays.spawn(publish(relay, started.clone(), token.clone(), wanted.until_empty));
-        if is_cleaned_by_rows(settings) {
+        if wire::is_cleaned_by_rows(settings) {
             tokio::spawn(clean(
                 config.clone(),
                 outbox.clone(),
@@ -129,12 +129,6 @@ fn relay(
     builder
         .build()
         .map_err(|error| Failure::input("the relay cannot be put together").because(&error))
-}
-
-/// PostgreSQL drops whole days of its history by itself; to look for rows there would be to read all of it, every
-/// minute.
-fn is_cleaned_by_rows(outbox: &Outbox) -> bool {
-    !matches!(outbox.place, Place::Postgres(_))
 }
 
 /// Removes old history now and then, a few rows at a time. A failure waits for the next round: nothing depends on it.
@@ -239,18 +233,4 @@ fn text(name: &str, report: &Report, stats: &Stats) -> String {
         text.push_str(&format!(", {number} {what}"));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{DEFAULT, Origin, parse};
-
-    #[test]
-    fn rows_of_a_history_in_partitions_are_not_looked_for() {
-        let text = format!("{DEFAULT}\n[outbox.billing]\nurl = \"postgres://u@127.0.0.1/billing\"");
-        let config = parse(Origin::File("postrider.toml".into()), &text, []).unwrap();
-        assert!(is_cleaned_by_rows(&config.outboxes["main"]));
-        assert!(!is_cleaned_by_rows(&config.outboxes["billing"]));
-    }
 }

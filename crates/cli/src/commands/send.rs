@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::args::SendArgs;
-use crate::config::{Config, Outbox};
+use crate::config::Config;
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, count, key, whole};
 use crate::wire;
@@ -22,7 +22,7 @@ pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done,
         false => vec![one(args)?],
     };
     wire::ready(name, outbox).await?;
-    commit(name, outbox, &events).await?;
+    wire::commit(name, outbox, &events).await?;
     let ids: Vec<&str> = events.iter().map(|event| event.id.as_str()).collect();
     let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
     let text = match events.as_slice() {
@@ -44,20 +44,6 @@ pub async fn send(config: &Config, out: Output, args: &SendArgs) -> Result<Done,
         text,
     )?;
     Ok(Done::Fine)
-}
-
-async fn commit(name: &str, outbox: &Outbox, events: &[Event]) -> Result<(), Failure> {
-    match &outbox.place {
-        #[cfg(feature = "sqlite")]
-        crate::config::Place::Sqlite(path) => crate::sqlite::commit(name, outbox, path, events),
-        #[cfg(feature = "postgres")]
-        crate::config::Place::Postgres(place) => crate::postgres::commit(name, outbox, place, events).await,
-        // `wire::ready` refused every store that this build does not have.
-        _ => Err(Failure::input(format!(
-            "events cannot be sent to outbox {name:?} from here: {} events",
-            events.len()
-        ))),
-    }
 }
 
 /// The event of the command line.

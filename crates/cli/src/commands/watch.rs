@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use postrider_core::ErrorKind;
-use postrider_relay::Observer;
 use postrider_relay::engine::Note;
+use postrider_relay::{Observer, Run};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Kind};
@@ -44,7 +44,7 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn note(&self, _outbox: &str, note: &Note) {
+    fn note(&self, _: Run<'_>, note: &Note) {
         match note {
             // Standard output is unreachable only when its reader closed it, and nobody can open it again.
             Note::CircuitOpened {

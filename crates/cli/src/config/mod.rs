@@ -99,9 +99,7 @@ impl Document {
             secret_files.extend(table.secret_files());
             let mut outbox = table.resolve(&name, &cleanup)?;
             apart(&name, &outbox, &outboxes)?;
-            if let Place::Postgres(postgres) = &mut outbox.place {
-                postgres.fit(relay.settings.lease)?;
-            }
+            outbox.fit(relay.settings.lease)?;
             outboxes.insert(name.into_inner(), outbox);
         }
         let mut brokers = BTreeMap::new();
@@ -141,20 +139,7 @@ impl Document {
 
 /// Two outboxes in the same tables would publish every event twice, each by its own routes.
 fn apart(name: &Spanned<String>, outbox: &Outbox, others: &BTreeMap<String, Outbox>) -> Result<(), Problem> {
-    let place = |outbox: &Outbox| match &outbox.place {
-        Place::Sqlite(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-        Place::Postgres(postgres) => PathBuf::from(postgres.url.expose()),
-        Place::Other { url, .. } => PathBuf::from(url.expose()),
-    };
-    let schema = |outbox: &Outbox| match &outbox.place {
-        Place::Postgres(postgres) => postgres.schema.clone(),
-        _ => None,
-    };
-    let same = others.iter().find(|(_, other)| {
-        place(other) == place(outbox)
-            && schema(other) == schema(outbox)
-            && other.prefix.eq_ignore_ascii_case(&outbox.prefix)
-    });
+    let same = others.iter().find(|(_, other)| other.has_the_tables_of(outbox));
     match same {
         Some((other, _)) => Err(Problem::new(format!(
             "the outboxes {other:?} and {:?} are the same tables",

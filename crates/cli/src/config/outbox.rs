@@ -69,6 +69,19 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Fits what the backend was not told to the lease, and refuses what does not fit.
+    pub fn fit(&mut self, lease: Duration) -> Result<(), Problem> {
+        match &mut self.place {
+            Place::Postgres(postgres) => postgres.fit(lease),
+            Place::Sqlite(_) | Place::Other { .. } => Ok(()),
+        }
+    }
+
+    /// Whether two outboxes are the same tables, as far as their settings tell.
+    pub fn has_the_tables_of(&self, other: &Outbox) -> bool {
+        self.place.database() == other.place.database() && self.prefix.eq_ignore_ascii_case(&other.prefix)
+    }
+
     /// What its settings take from the promises, in a sentence.
     pub fn weakness(&self) -> Option<String> {
         let Some(history) = self.history else {
@@ -99,6 +112,15 @@ pub enum Place {
 }
 
 impl Place {
+    /// The database, and the schema in it.
+    fn database(&self) -> (PathBuf, Option<&str>) {
+        match self {
+            Place::Sqlite(path) => (std::path::absolute(path).unwrap_or_else(|_| path.clone()), None),
+            Place::Postgres(postgres) => (postgres.url.expose().into(), postgres.schema.as_deref()),
+            Place::Other { url, .. } => (url.expose().into(), None),
+        }
+    }
+
     /// The address without a password.
     pub fn show(&self) -> String {
         match self {

@@ -85,7 +85,7 @@ pub enum Fact {
     /// A settle was answered, one per entry.
     Settled(Call, Result<Vec<Settled>, StoreError>),
     /// The doorbell is armed, or cannot be.
-    Armed(bool),
+    Armed(Call, bool),
     /// The doorbell rang, or somebody in this process committed.
     Rang,
     /// Stop: answer what is under way, settle, release.
@@ -109,7 +109,7 @@ pub enum Command {
     /// Drop these publish calls: the right to make them has ended.
     Abandon(Vec<Call>),
     /// Arm the doorbell.
-    Arm(Vec<Shard>),
+    Arm(Call, Vec<Shard>),
     /// Drop the doorbell's ring.
     Disarm,
     /// Tell people.
@@ -220,7 +220,7 @@ impl Engine {
             Fact::Read(call, page) => self.on_page(now, call, page, out),
             Fact::Published(call, answers) => self.on_answers(now, call, answers, out),
             Fact::Settled(call, settled) => self.on_settled(now, call, settled, out),
-            Fact::Armed(armed) => self.on_armed(now, armed),
+            Fact::Armed(call, armed) => self.on_armed(now, call, armed),
             Fact::Rang => self.on_rang(now, out),
             Fact::Stop { drain_for } => self.on_stop(now, drain_for),
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Command, Engine, Time};
+use super::{Call, Command, Engine, Time};
 
 /// The first wait after a read that found nothing; doubled up to the poll interval.
 pub(super) const SOON: Duration = Duration::from_millis(1);
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_millis(25);
 pub(super) enum Bell {
     #[default]
     Off,
-    Arming,
+    Arming(Call),
     /// Armed; one more read must find nothing before it may be trusted.
     Armed,
     /// Asleep until it rings or the poll interval is over.
@@ -42,18 +42,28 @@ impl Engine {
         self.reading.empty = false;
     }
 
-    pub(super) fn on_armed(&mut self, now: Time, armed: bool) {
-        if armed && self.reading.bell == Bell::Arming {
+    /// The answer to an arming that was given up says nothing about the one under way.
+    pub(super) fn on_armed(&mut self, now: Time, call: Call, armed: bool) {
+        if self.reading.bell != Bell::Arming(call) {
+            return;
+        }
+        self.reading.bell = Bell::Off;
+        if armed {
             self.reading.bell = Bell::Armed;
             self.reading.next_at = now;
-        } else {
-            self.reading.bell = Bell::Off;
         }
     }
 
     pub(super) fn on_rang(&mut self, now: Time, out: &mut Vec<Command>) {
         self.disarm(out);
         self.read_soon(now);
+    }
+
+    fn arm(&mut self, out: &mut Vec<Command>) {
+        let call = self.call();
+        self.reading.bell = Bell::Arming(call);
+        let shards = self.leases.held.keys().copied().collect();
+        out.push(Command::Arm(call, shards));
     }
 
     /// Takes the doorbell down: somebody is awake, or it was armed for other shards.
@@ -103,8 +113,8 @@ impl Engine {
             self.disarm(out);
             return;
         }
-        let reading = &mut self.reading;
         let poll_interval = self.settings.poll_interval;
+        let reading = &mut self.reading;
         reading.poll = (reading.poll * 2).clamp(SOON, poll_interval.max(SOON));
         let mut wait = reading.poll;
         if after_arming && reading.bell == Bell::Armed {
@@ -112,11 +122,7 @@ impl Engine {
         }
         match reading.bell {
             Bell::Asleep => wait = poll_interval,
-            Bell::Off if self.identity.doorbell && reading.poll > ARM_AFTER => {
-                reading.bell = Bell::Arming;
-                let shards = self.leases.held.keys().copied().collect();
-                out.push(Command::Arm(shards));
-            }
+            Bell::Off if self.identity.doorbell && reading.poll > ARM_AFTER => self.arm(out),
             _ => {}
         }
         let due = next_due_in.map_or(wait, |due| due.max(Duration::from_millis(1)));

@@ -11,7 +11,7 @@ use super::{Engine, Time};
 
 /// Unclean ends of a shard in a row after which its rows are tried one at a time.
 const CAREFUL_AFTER: u32 = Suspect::COUNTS_FROM;
-/// Unclean ends in a row, the last three with the same row alone, after which that row is found guilty.
+/// Unclean ends in a row, the last three of them with the same row on trial, after which that row is found guilty.
 const KILLER_AFTER: u32 = CAREFUL_AFTER + 3;
 /// No row has this place: it clears the suspect of a shard.
 const NOBODY: Seq = Seq(0);
@@ -115,10 +115,12 @@ impl Engine {
             .min()
     }
 
-    /// Whether a row is on its way, or at the front of a line to a destination that takes something.
+    /// Whether a row is on its way, or at the front of a line to a destination that takes something. While the outbox is
+    /// paused nothing starts.
     fn can_leave(&self, now: Time, item: &Item) -> bool {
         item.deliveries.iter().any(|one| match one.state {
             State::InFlight(_) => true,
+            State::Pending if self.controls.paused => false,
             State::Pending => {
                 let first = self
                     .rows

@@ -262,8 +262,7 @@ async fn what_can_never_be_sent_is_dead_at_once_with_its_reason() {
 async fn twenty_refusals_open_the_circuit_instead_of_parking_more() {
     let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
     sink.refuse_when(|_| Some(ErrorKind::Rejected));
-    let keys: Vec<String> = (0..100).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(100);
     commit(&store, &keys, 2);
     let relay = builder(&store)
         .sink(Arc::new(sink.clone()))

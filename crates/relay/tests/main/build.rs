@@ -91,8 +91,7 @@ fn a_setting_out_of_bounds_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_relays_share_the_work_and_all_return_after_one_cancel() {
     let (store, sink) = (MemoryStore::new(64), MemorySink::new());
-    let keys: Vec<String> = (0..100).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(100);
     let relay = relay(&store, &sink);
     let token = CancellationToken::new();
     let running = [(); 3].map(|()| Running::with(&relay, token.clone()));
@@ -126,8 +125,7 @@ async fn three_relays_share_the_work_and_all_return_after_one_cancel() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_relays_on_64_shards_get_in_nobodys_way() {
     let (store, sink) = (MemoryStore::new(64), MemorySink::new());
-    let keys: Vec<String> = (0..100).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(100);
     let relay = relay(&store, &sink);
     let token = CancellationToken::new();
     let running: Vec<_> = (0..100).map(|_| Running::with(&relay, token.clone())).collect();
@@ -148,4 +146,12 @@ async fn a_hundred_relays_on_64_shards_get_in_nobodys_way() {
     }
     assert_eq!(relay.report().published, 1_000);
     assert_exact(&sink, &keys, 10);
+}
+
+#[test]
+fn circuit_settings_are_checked() {
+    let mut settings = Settings::default();
+    settings.circuit.base = Duration::ZERO;
+    settings.circuit.max = Duration::ZERO;
+    assert!(settings.validate().is_err());
 }

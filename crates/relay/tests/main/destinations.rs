@@ -10,15 +10,9 @@ use postrider_testkit::MemoryStore;
 
 use crate::support::*;
 
-/// Everything goes to `left` and to `right`.
 fn fan_out(store: &MemoryStore, left: &MemorySink, right: &MemorySink, settings: Settings) -> Relay {
-    builder(store)
-        .sink_named("left", Arc::new(left.clone()))
-        .sink_named("right", Arc::new(right.clone()))
-        .router(all_to(vec![destination("left"), destination("right")]))
-        .settings(settings)
-        .build()
-        .unwrap()
+    let builder = left_and_right(store, left, right).settings(settings);
+    builder.build().unwrap()
 }
 
 #[tokio::test]
@@ -68,8 +62,7 @@ async fn a_route_may_drop_on_purpose() {
 async fn one_dead_destination_of_two_holds_up_nothing_and_is_drained_in_order_after_its_return() {
     let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
     right.set_reachable(false);
-    let keys: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(20);
     commit(&store, &keys, 50);
     // Far more events than the window holds.
     let small = Settings {
@@ -136,10 +129,7 @@ async fn a_stop_between_two_destinations_repeats_nothing() {
     let heard = Arc::new(Heard::default());
     right.set_reachable(false);
     commit(&store, &["a", "b"], 5);
-    let relay = builder(&store)
-        .sink_named("left", Arc::new(left.clone()))
-        .sink_named("right", Arc::new(right.clone()))
-        .router(all_to(vec![destination("left"), destination("right")]))
+    let relay = left_and_right(&store, &left, &right)
         .observer(heard.clone())
         .build()
         .unwrap();

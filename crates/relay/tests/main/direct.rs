@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Answer, Condition, ErrorKind, Event, Failure, Router};
+use postrider_core::{Answer, Condition, ErrorKind, Event, Failure, Router, Template};
 use postrider_memory::MemorySink;
 use postrider_relay::Relay;
 use postrider_testkit::MemoryStore;
@@ -84,4 +84,20 @@ async fn a_direct_publish_takes_the_routes() {
     assert_eq!(ids(&left.messages()), ["a-1", "a-2"]);
     assert_eq!(ids(&right.messages()), ["a-1"]);
     assert_eq!(relay.published_direct(), 4);
+}
+
+#[tokio::test]
+async fn publish_direct_renders_everything_first() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    let mut bad = destination("right");
+    bad.message_key = Some(Template::parse("{header.none}").unwrap());
+    let relay = builder(&store)
+        .sink_named("left", Arc::new(left.clone()))
+        .sink_named("right", Arc::new(right))
+        .router(all_to(vec![destination("left"), bad]))
+        .build()
+        .unwrap();
+    let answers = publish(&relay, &event("a", 1)).await;
+    assert!(answers.is_err(), "{answers:?}");
+    assert!(left.messages().is_empty(), "nothing leaves unless everything can");
 }

@@ -110,3 +110,79 @@ async fn an_event_alone_with_an_outage_is_not_found_guilty() {
     );
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_poison_event_alone_in_memory_does_not_stop_the_outbox() {
+    let (store, sink, heard) = (MemoryStore::new(8), MemorySink::new(), Arc::new(Heard::default()));
+    sink.refuse_when(|message| {
+        (message.event_id.as_str() == "poison-1").then_some(ErrorKind::ConnectionLost)
+    });
+    store.enqueue(event("poison", 1)).unwrap();
+    let relay = builder(&store)
+        .sink(Arc::new(sink.clone()))
+        .observer(heard.clone())
+        .build()
+        .unwrap();
+    let _running = Running::start(&relay);
+    until("open", || heard.openings() > 3).await;
+    commit(&store, &["a", "b", "c"], 10);
+    sink.wait_for(30, Duration::from_secs(5)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_poison_event_among_steady_traffic_is_found() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let bad = FnSink::before(&sink, |inner, batch| async move {
+        if batch.iter().any(|m| m.event_id.as_str() == "poison-1") {
+            std::future::pending().await
+        }
+        inner.publish(batch).await
+    });
+    store.enqueue(event("poison", 1)).unwrap();
+    let relay = builder(&store)
+        .sink(Arc::new(bad))
+        .settings(Settings {
+            publish_timeout: Duration::from_millis(60),
+            ..quick()
+        })
+        .build()
+        .unwrap();
+    let _running = Running::start(&relay);
+    let mut n = 0;
+    until("poison found", || {
+        n += 1;
+        store.enqueue(event(&format!("k{n}"), 1)).unwrap();
+        parked(&store).iter().any(|row| row.attempts > 0)
+    })
+    .await;
+}
+
+/// Rows that wait for a destination that is away did not end the relays that had them in memory.
+#[tokio::test]
+async fn relays_that_die_again_and_again_in_an_outage_find_nobody_guilty() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    sink.set_reachable(false);
+    let keys = many_keys(40);
+    commit(&store, &keys, 3);
+    let short = Settings {
+        lease: Duration::from_millis(400),
+        ..quick()
+    };
+    for _ in 0..10 {
+        let heard = Arc::new(Heard::default());
+        let relay = builder(&store)
+            .settings(short.clone())
+            .sink(Arc::new(sink.clone()))
+            .observer(heard.clone())
+            .build()
+            .unwrap();
+        let running = Running::start(&relay);
+        until("it has tried a few times", || heard.openings() > 3).await;
+        running.drop_now().await;
+    }
+    sink.set_reachable(true);
+    let running = Running::start(&relay(&store, &sink));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_clean(&sink, &keys, 3);
+}

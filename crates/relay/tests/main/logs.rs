@@ -5,9 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Event, StoreErrorKind};
+use postrider_core::{
+    BoxFuture, ErrorKind, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store, StoreError,
+    StoreErrorKind,
+};
 use postrider_memory::MemorySink;
-use postrider_relay::Settings;
+use postrider_relay::{Relay, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultyStore};
 
@@ -168,4 +171,35 @@ async fn a_relay_says_when_it_starts_and_stops() {
         assert_eq!(found.len(), 1, "{message}");
         assert!(found[0].contains("outbox=\"outbox\""), "{found:?}");
     }
+}
+
+#[tokio::test]
+async fn a_store_error_is_inert_in_the_log() {
+    struct Hostile;
+    impl Store for Hostile {
+        fn heartbeat(&self, _: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
+            Box::pin(async { Err(StoreError::new(StoreErrorKind::Other, "x\x1b[31m\ny")) })
+        }
+        fn read(&self, _: Read) -> BoxFuture<'_, Result<Page, StoreError>> {
+            unreachable!()
+        }
+        fn settle(&self, _: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
+            unreachable!()
+        }
+    }
+    let lines = Captured::begin();
+    let relay = Relay::builder()
+        .store(Arc::new(Hostile))
+        .sink(Arc::new(MemorySink::new()))
+        .settings(quick())
+        .build()
+        .unwrap();
+    let running = Running::start(&relay);
+    until("the error is in the log", || {
+        !lines.matching(|line| line.contains("31m")).is_empty()
+    })
+    .await;
+    running.drop_now().await;
+    let bad = lines.matching(|line| line.contains(['\x1b', '\n']));
+    assert!(bad.is_empty(), "{bad:?}");
 }

@@ -11,6 +11,7 @@ use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::FaultyStore;
 use tokio::time::Instant;
 
+use crate::bench::bench;
 use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,8 +87,7 @@ async fn a_sink_that_may_reorder_gets_one_event_of_a_key_at_a_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_high_event_overtakes_a_backlog_and_a_low_one_does_not_starve() {
     let (store, sink) = (MemoryStore::new(4), MemorySink::new());
-    let keys: Vec<String> = (0..50).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(50);
     commit(&store, &keys, 60);
     let with_priority = |id: &str, priority: i32| {
         let event = Event::builder("Tested").id(id).aggregate("Test", id);
@@ -140,8 +140,7 @@ async fn a_scheduled_event_leaves_at_its_time_and_makes_nobody_wait() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_are_in_flight_than_the_destination_allows() {
     let (store, sink) = (MemoryStore::new(16), MemorySink::new());
-    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(40);
     commit(&store, &keys, 5);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counting = FnSink::before(&sink, {
@@ -224,4 +223,23 @@ async fn limits_and_pauses_change_while_the_relay_runs() {
     );
     running.stop().await;
     assert_exact(&sink, &["a"], 30);
+}
+
+/// Fault A6.
+#[tokio::test]
+async fn a_transaction_that_stays_open_holds_its_own_place_only() {
+    let bench = bench(1);
+    let running = Running::start(&bench.relay);
+    let mut open = bench.memory.begin();
+    open.insert(event("a", 1)).unwrap();
+    bench.memory.enqueue(event("b", 1)).unwrap();
+    bench.sink.wait_for(1, PATIENCE).await.unwrap();
+    let mut rolled_back = bench.memory.begin();
+    rolled_back.insert(event("c", 1)).unwrap();
+    rolled_back.rollback();
+    open.commit();
+    bench.sink.wait_for(2, PATIENCE).await.unwrap();
+    until("an empty outbox", || is_empty(&bench.memory)).await;
+    running.stop().await;
+    assert_eq!(ids(&bench.sink.messages()), ["b-1", "a-1"]);
 }

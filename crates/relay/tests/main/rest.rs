@@ -9,7 +9,7 @@ use postrider_relay::Settings;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultySink, Gate};
 
-use crate::edges::{LEASE, bench};
+use crate::bench::{LEASE, bench};
 use crate::support::*;
 
 /// Fails if the relay is woken more often than its timers explain.
@@ -19,9 +19,10 @@ async fn rests(running: &Running, most: u64) {
 }
 
 #[tokio::test]
-async fn a_relay_in_its_initial_delay_rests() {
+async fn a_relay_in_its_initial_delay_rests_and_ends_at_once_when_it_is_stopped() {
     let (store, sink) = (MemoryStore::new(4), MemorySink::new());
     let settings = Settings {
+        // Far longer than the test has patience.
         initial_delay: Duration::from_secs(600),
         ..quick()
     };
@@ -88,10 +89,7 @@ async fn a_relay_that_stops_while_a_call_is_under_way_and_a_circuit_is_open_rest
     held.publishes().on(1, Fault::Hold(gate.clone()));
     right.set_reachable(false);
     commit(&store, &["a"], 5);
-    let relay = builder(&store)
-        .sink_named("left", Arc::new(held))
-        .sink_named("right", Arc::new(right.clone()))
-        .router(all_to(vec![destination("left"), destination("right")]))
+    let relay = left_and_right(&store, &held, &right)
         .observer(heard.clone())
         .build()
         .unwrap();

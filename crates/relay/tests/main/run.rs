@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, EventId, header};
+use postrider_core::header;
 use postrider_memory::MemorySink;
 use postrider_relay::Settings;
-use postrider_relay::engine::Note;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultySink, FaultyStore, Gate};
 use tokio::time::Instant;
@@ -172,47 +171,36 @@ async fn the_initial_delay_comes_before_the_first_call_on_the_database() {
 }
 
 #[tokio::test]
-async fn a_relay_that_is_stopped_during_its_initial_delay_returns_at_once() {
-    let (store, sink) = (MemoryStore::new(4), MemorySink::new());
-    let settings = Settings {
-        initial_delay: Duration::from_secs(600),
+async fn a_drain_waits_for_what_a_dead_relay_held() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let lease = Settings {
+        lease: Duration::from_millis(1500),
         ..quick()
     };
-    let relay = relay_with(&store, &sink, settings);
-    let running = Running::start(&relay);
-    until("a start", || running.polls() > 0).await;
-    running.stop().await;
+    let relay = relay_with(&store, &sink, lease);
+    let (a, b) = (Running::start(&relay), Running::start(&relay));
+    until("two owners", || two_owners(&store)).await;
+    a.drop_now().await;
+    b.stop().await;
+    let keys = many_keys(40);
+    commit(&store, &keys, 1);
+    drained(&relay).await;
+    assert_eq!(
+        store.with_model(|m, _| m.queued().count()),
+        0,
+        "queued after a drain"
+    );
 }
 
 #[tokio::test]
-async fn an_observer_hears_what_happens_with_the_name_of_the_outbox() {
-    let (store, sink, heard) = (MemoryStore::new(2), MemorySink::new(), Arc::new(Heard::default()));
-    commit(&store, &["a"], 2);
-    sink.fail_next(ErrorKind::Rejected);
-    let relay = builder(&store)
-        .name("orders")
-        .sink(Arc::new(sink.clone()))
-        .observer(heard.clone())
-        .build()
-        .unwrap();
-    let running = Running::start(&relay);
-    until("an empty outbox", || is_empty(&store)).await;
-    running.stop().await;
-    assert!(heard.notes().iter().all(|(outbox, _)| outbox == "orders"));
-    assert_eq!(heard.count(|note| matches!(note, Note::LeaseWon { .. })), 2);
-    let is_first = |id: &EventId| id.as_str() == "a-1";
-    let retry =
-        |note: &Note| matches!(note, Note::WillRetry { event_id, attempts: 1, .. } if is_first(event_id));
-    assert_eq!(heard.count(retry), 1);
-    let published: Vec<String> = heard
-        .notes()
-        .into_iter()
-        .filter_map(|(_, note)| match note {
-            Note::Published { events, .. } => Some(events),
-            _ => None,
-        })
-        .flatten()
-        .map(|event| format!("{} {}", event.event_id, event.event_type))
-        .collect();
-    assert_eq!(published, ["a-1 Tested", "a-2 Tested"]);
+async fn each_run_reports_its_own_work() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let relay = relay(&store, &sink);
+    let (a, b) = (Running::start(&relay), Running::start(&relay));
+    until("two owners", || two_owners(&store)).await;
+    let keys = many_keys(40);
+    commit(&store, &keys, 1);
+    until("empty", || is_empty(&store)).await;
+    let (a, b) = (a.stop().await, b.stop().await);
+    assert_eq!(a.published + b.published, 40);
 }

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use postrider_core::{
 };
 use postrider_memory::MemorySink;
 use postrider_relay::engine::Note;
-use postrider_relay::{Observer, Relay, RelayBuilder, Report, Settings};
+use postrider_relay::{Observer, Relay, RelayBuilder, Report, Run, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::ledger::{self, Arrived, Committed, Ledger};
 use postrider_testkit::model::Parked;
@@ -68,12 +69,17 @@ pub(crate) fn event(key: &str, n: u64) -> Event {
         .unwrap()
 }
 
+/// The names of so many keys.
+pub(crate) fn many_keys(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("k{n}")).collect()
+}
+
 /// Commits events `1..=each` of every key, in turns.
-pub(crate) fn commit(store: &MemoryStore, keys: &[&str], each: u64) {
+pub(crate) fn commit(store: &MemoryStore, keys: &[impl AsRef<str>], each: u64) {
     let mut tx = store.begin();
     for n in 1..=each {
         for key in keys {
-            tx.insert(event(key, n)).unwrap();
+            tx.insert(event(key.as_ref(), n)).unwrap();
         }
     }
     tx.commit();
@@ -93,11 +99,11 @@ pub(crate) fn arrived(sink: &MemorySink, prefix: &str) -> Vec<String> {
 }
 
 /// The account of events `1..=each` of every key against what arrived at one sink.
-pub(crate) fn account(sink: &MemorySink, keys: &[&str], each: u64) -> ledger::Report {
+pub(crate) fn account(sink: &MemorySink, keys: &[impl AsRef<str>], each: u64) -> ledger::Report {
     let mut ledger = Ledger::new();
     for key in keys {
         for n in 1..=each {
-            let event = event(key, n);
+            let event = event(key.as_ref(), n);
             let committed = Committed::new(event.id.as_str(), event.order_key().as_str(), n);
             ledger.commit(&committed).unwrap();
         }
@@ -110,16 +116,16 @@ pub(crate) fn account(sink: &MemorySink, keys: &[&str], each: u64) -> ledger::Re
 }
 
 /// Everything arrived, once and in order.
-pub(crate) fn assert_exact(sink: &MemorySink, keys: &[&str], each: u64) {
+pub(crate) fn assert_exact(sink: &MemorySink, keys: &[impl AsRef<str>], each: u64) {
     let report = account(sink, keys, each);
     assert!(report.is_clean() && report.duplicates == 0, "{report}");
 }
 
 /// Everything arrived in order, and whatever arrived again says so.
-pub(crate) fn assert_clean(sink: &MemorySink, keys: &[&str], each: u64) {
+pub(crate) fn assert_clean(sink: &MemorySink, keys: &[impl AsRef<str>], each: u64) {
     let report = account(sink, keys, each);
     assert!(report.is_clean(), "{report}");
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for message in sink.messages() {
         let again = !seen.insert(message.event_id.clone());
         let marked = message.header(header::MAYBE_DUPLICATE) == Some("true");
@@ -138,6 +144,15 @@ pub(crate) fn dead(store: &MemoryStore) -> Vec<Parked> {
 
 pub(crate) fn is_empty(store: &MemoryStore) -> bool {
     store.with_model(|model, _| model.is_empty())
+}
+
+/// Whether all shards have owners, and two of them.
+pub(crate) fn two_owners(store: &MemoryStore) -> bool {
+    store.with_model(|model, _| {
+        let owners: Vec<_> = model.owners().map(|(_, state)| state.owner.clone()).collect();
+        let different: BTreeSet<_> = owners.iter().flatten().collect();
+        owners.iter().all(Option::is_some) && different.len() == 2
+    })
 }
 
 /// Gives a future so long and no longer.
@@ -225,9 +240,9 @@ impl<F: Future> Future for Polled<F> {
 pub(crate) struct Heard(Mutex<Vec<(String, Note)>>);
 
 impl Observer for Heard {
-    fn note(&self, outbox: &str, note: &Note) {
+    fn note(&self, run: Run<'_>, note: &Note) {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push((outbox.to_owned(), note.clone()));
+        notes.push((run.outbox.to_owned(), note.clone()));
     }
 }
 
@@ -263,6 +278,18 @@ pub(crate) fn destination(name: &str) -> Destination {
 pub(crate) fn all_to(destinations: Vec<Destination>) -> Router {
     let router = Router::builder().route(Condition::default(), destinations);
     router.unwrap().build()
+}
+
+/// A relay that sends everything to `left` and to `right`.
+pub(crate) fn left_and_right(
+    store: &(impl Store + Clone + 'static),
+    left: &(impl Sink + Clone + 'static),
+    right: &(impl Sink + Clone + 'static),
+) -> RelayBuilder {
+    builder(store)
+        .sink_named("left", Arc::new(left.clone()))
+        .sink_named("right", Arc::new(right.clone()))
+        .router(all_to(vec![destination("left"), destination("right")]))
 }
 
 type Publish = dyn Fn(Arc<[Message]>) -> BoxFuture<'static, Vec<Answer>> + Send + Sync;

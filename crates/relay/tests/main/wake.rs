@@ -11,7 +11,6 @@ use postrider_relay::{Relay, Settings};
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::FaultyStore;
 
-use crate::found::two_owners;
 use crate::support::*;
 
 /// A doorbell that knows who sleeps beside it.
@@ -139,7 +138,7 @@ async fn one_nudge_wakes_every_run() {
     let (a, b) = (Running::start(&relay), Running::start(&relay));
     until("two owners", || {
         relay.nudge();
-        two_owners(&store, 8)
+        two_owners(&store)
     })
     .await;
     // The last nudge has woken both: they arm the bell again before they sleep.
@@ -148,8 +147,7 @@ async fn one_nudge_wakes_every_run() {
         bell.armings.load(Ordering::SeqCst) >= before + 2 && bell.asleep(2)
     })
     .await;
-    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let keys = many_keys(40);
     commit(&store, &keys, 1);
     relay.nudge();
     sink.wait_for(40, Duration::from_secs(2)).await.unwrap();
@@ -168,7 +166,7 @@ async fn nobody_sleeps_on_a_shard_that_was_given_up() {
     })
     .await;
     let b = Running::start(&relay);
-    until("two owners", || two_owners(&store, 8)).await;
+    until("two owners", || two_owners(&store)).await;
     until("each sleeps on its own", || bell.asleep(2) && bell.shards() == 8).await;
     // What the second had taken over stays with nobody when it ends; the first sleeps on all of them again.
     b.stop().await;

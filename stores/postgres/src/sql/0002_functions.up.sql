@@ -31,14 +31,14 @@ BEGIN
     ) SELECT coalesce(array_agg(gone.shard), '{}') INTO released FROM gone;
 
     -- A difference from what the relay remembers means that an answer was lost: claimed anew, or let go when stopping.
-    UPDATE {outbox_shard} s SET token = s.token + 1, owner = CASE WHEN takes THEN s.owner END
+    UPDATE {outbox_shard} s SET token = s.token + 1, owner = CASE WHEN takes THEN s.owner END, suspect = -abs(s.suspect)
     WHERE s.owner = me AND NOT EXISTS (
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
     );
 
     -- Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
     UPDATE {outbox_shard} s SET suspect = u.seq,
-        unclean = CASE WHEN s.suspect IS DISTINCT FROM u.seq THEN least(s.unclean, counts_from) ELSE s.unclean END
+        unclean = CASE WHEN abs(s.suspect) IS DISTINCT FROM u.seq THEN least(s.unclean, counts_from) ELSE s.unclean END
     FROM unnest(suspect_shards, suspect_seqs) u(shard, seq)
     WHERE s.shard = u.shard AND s.owner = me AND EXISTS (
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
@@ -53,7 +53,11 @@ BEGIN
         SELECT count(*) INTO own FROM {outbox_shard} s WHERE s.owner = me;
         -- Not those given up in this very call, which are meant for others. A row locked by a settle waits for the next beat.
         UPDATE {outbox_shard} s SET token = s.token + 1, owner = me,
-            unclean = s.unclean + (s.owner IS NOT NULL)::integer,
+            -- A suspect that the new owner has not tried yet is negative: of a shard that needs care only the ends count
+            -- at which its suspect was on trial.
+            unclean = s.unclean
+                + (s.owner IS NOT NULL AND (s.unclean < counts_from OR coalesce(s.suspect, 0) > 0))::integer,
+            suspect = -abs(s.suspect),
             -- Of what the owner before the last had in hand, some may be unmarked still.
             maybe_sent = greatest(s.maybe_sent, (SELECT r.in_flight FROM {outbox_relay} r WHERE r.relay = s.owner))
         WHERE s.shard IN (
@@ -69,7 +73,7 @@ BEGIN
     DELETE FROM {outbox_relay} r WHERE (NOT r.claims OR r.expires_at <= moment)
         AND NOT EXISTS (SELECT 1 FROM {outbox_shard} s WHERE s.owner = r.relay);
 
-    SELECT coalesce(array_agg(concat_ws(' ', s.shard, s.token, s.maybe_sent, s.unclean, s.suspect) ORDER BY s.shard), '{}')
+    SELECT coalesce(array_agg(concat_ws(' ', s.shard, s.token, s.maybe_sent, s.unclean, abs(s.suspect)) ORDER BY s.shard), '{}')
     INTO leases FROM {outbox_shard} s WHERE s.owner = me;
     SELECT coalesce(array_agg(concat_ws(' ', c.paused::integer, coalesce(c.max_in_flight, -1), coalesce(c.max_rate, -1),
         c.destination) ORDER BY c.destination), '{}')

@@ -49,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             relays.push(tokio::spawn(async move { relay.run(token).await }));
         }
         while !stop.load(Ordering::Relaxed) {
+            // The flag is set by a thread that blocks, which has no way to wake a task.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         token.cancel();

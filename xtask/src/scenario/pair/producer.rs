@@ -226,6 +226,7 @@ impl Service {
         client.batch_execute("BEGIN").await?;
         client.execute(place, &[&id, &name, &line, &self.text]).await?;
         if is_turn(args.hold_every) {
+            // A transaction that stays open for so long is what was asked for.
             sleep(Duration::from_millis(args.hold_ms)).await;
         }
         if is_turn(args.rollback_every) {

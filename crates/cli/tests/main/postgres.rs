@@ -1,0 +1,123 @@
+//! PostgreSQL through the binary: the role that is printed for a relay, and a server that comes later than the relay.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use postrider_testkit::servers::Postgres;
+
+use crate::faults::until;
+use crate::support::{ORDERS_ONLY, Place, Running};
+
+fn config(url: &str) -> String {
+    ORDERS_ONLY.replace("sqlite:postrider.db", url)
+}
+
+/// Runs a script as a team's own migration tool does.
+fn migrate(server: &Postgres, database: &str, script: &str) {
+    let mut psql = server.psql(database);
+    let mut child = psql.stdin(Stdio::piped()).spawn().expect("psql starts");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(script.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+}
+
+/// Fault H17. What `migrate print --role` prints makes the tables and lets a relay work that may do nothing else; and
+/// `tail` shows what it has published.
+#[test]
+fn the_printed_role_is_enough_for_run_and_tail() {
+    let server = Postgres::shared();
+    let database = server.database();
+    let role = format!("relay_{}", database.name);
+    server.sql(&database.name, &format!("CREATE ROLE {role} LOGIN"));
+    let owner = Place::empty();
+    owner.write("postrider.toml", &config(&database.url));
+    let script = owner.run(&["migrate", "print", "--role", &role]).expect(0).out;
+    migrate(server, &database.name, &script);
+    for n in 1..=3 {
+        owner
+            .send(&format!("order-{n}"), "ORDER/1", "{\"n\": 1}")
+            .expect(0);
+    }
+
+    let relay = Place::empty();
+    relay.write(
+        "postrider.toml",
+        &config(&database.url.replace("postgres@", &format!("{role}@"))),
+    );
+    relay.run(&["run", "--until-empty"]).expect(0).says("3 published");
+    assert_eq!(relay.read("events.jsonl").lines().count(), 3);
+    relay.run(&["tail"]).expect(0).says("order-1").says("order-3");
+    let last = relay.run(&["tail", "-n", "1", "--json"]).expect(0).json();
+    assert_eq!(last["event_id"], "order-3", "{last}");
+    // It may not do what it was not given.
+    let own = relay.run(&["migrate", "down", "--yes"]);
+    assert_ne!(own.code, 0, "{}", own.out);
+    assert_eq!(owner.run(&["status", "--json"]).expect(0).json()["published"], 3);
+}
+
+/// What is fixed when the tables are made cannot be changed by a setting; the relay and `migrate status` name both
+/// values. A database that does not exist is told as that.
+#[test]
+fn a_setting_that_the_tables_do_not_have_is_told() {
+    let database = Postgres::shared().database();
+    let place = Place::ready(&config(&database.url));
+    let told = [
+        "shards is 16 in the configuration and 64 in the tables",
+        "strict_keys is true",
+    ];
+    let changed = format!(
+        "{}\"\npostgres = {{ shards = 16, strict_keys = true }}",
+        database.url
+    );
+    place.write(
+        "changed.toml",
+        &ORDERS_ONLY.replace("sqlite:postrider.db\"", &changed),
+    );
+    let status = place
+        .run(&["--config", "changed.toml", "migrate", "status"])
+        .expect(0);
+    let run = place
+        .run(&["--config", "changed.toml", "run", "--until-empty"])
+        .expect(0);
+    for told in told {
+        assert!(
+            status.out.contains(told) && run.err.contains(told),
+            "{}{}",
+            status.out,
+            run.err
+        );
+    }
+    let same = place.run(&["migrate", "status", "--json"]).expect(0).json();
+    assert_eq!(same["differs"], serde_json::json!([]));
+
+    place.write(
+        "gone.toml",
+        &config(&database.url.replace(&database.name, "no_such_database")),
+    );
+    let gone = place.run(&["--config", "gone.toml", "status"]).expect(3);
+    gone.complains("does not exist")
+        .complains("what to do: create the database, or correct its name in the url");
+}
+
+/// Fault A9. A relay that is started before its database waits, says so, and works when it is there.
+#[test]
+fn a_relay_that_starts_before_its_database_waits_for_it() {
+    let server = Postgres::start().expect("a server");
+    let database = server.database();
+    let place = Place::ready(&config(&database.url));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    server.stop().expect("stopped");
+
+    let log = std::fs::File::create(place.path("said")).expect("a file");
+    let mut running = Running::start_into(&place, &["run"], log);
+    until("it says that the database is away", || {
+        place.read("said").contains("the database is waited for")
+    });
+    assert_eq!(running.child().try_wait().expect("a look"), None, "it waits");
+    server.start_again().expect("started");
+    until("the event has arrived", || {
+        std::fs::read_to_string(place.path("events.jsonl")).is_ok_and(|lines| lines.contains("order-1"))
+    });
+    running.stop().expect(0);
+}

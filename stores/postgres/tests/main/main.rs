@@ -1,0 +1,39 @@
+//! The tests of the PostgreSQL store, in one binary, against a private server.
+//!
+//! - `commit`: commits that are cut, and producers that repeat them.
+//! - `conformance`: the suite that every store passes.
+//! - `console`: what operators see and do, and what a read tells of parked rows.
+//! - `doorbell`: when it rings, and what is left when a call is dropped.
+//! - `late`: transactions that commit late, with two relays.
+//! - `faults`: servers that stop, crash and hang.
+//! - `failover`: a standby takes over that had not received everything.
+//! - `full`: a full disk below the server.
+//! - `large`: rows that are too large to be events.
+//! - `log`: what is written to the log.
+//! - `login`: which login counts, and one that changes.
+//! - `pooler`: behind PgBouncer.
+//! - `privileges`: the relay under the role that was printed for it.
+//! - `reset`: databases that were changed by hand.
+//! - `server`: servers that are not as they should be, and how little is asked of one that is.
+//! - `sql`: what other languages insert, and what the tables do by themselves.
+//! - `produce`: the sides of services.
+
+mod commit;
+mod conformance;
+mod console;
+mod doorbell;
+mod failover;
+mod faults;
+mod full;
+mod large;
+mod late;
+mod locks;
+mod log;
+mod login;
+mod pooler;
+mod privileges;
+mod produce;
+mod reset;
+mod server;
+mod sql;
+mod support;

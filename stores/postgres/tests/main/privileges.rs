@@ -1,0 +1,170 @@
+//! The relay runs under a role that may do what was printed for it, and nothing else.
+
+use postrider_core::{
+    Console, Control, Filter, Kept, List, Park, Purge, Schema, Scope, Settled, Store, StoreErrorKind, Upkeep,
+    Verb,
+};
+use postrider_postgres::PgOptions;
+use postrider_testkit::servers::Postgres;
+
+use crate::support::{Db, Relay, act, event, few_shards, heartbeat, parks, sent};
+
+/// A store that connects as the role of the relay.
+async fn as_role(db: &Db, role: &str) -> Relay {
+    db.sql(&format!(
+        "DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    ));
+    db.sql(&db.store.grants(role).expect("grants"));
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", &format!("{role}@"));
+    let store = postrider_postgres::PgStore::connect(&url, few_shards())
+        .await
+        .expect("a connection");
+    let standing = store
+        .heartbeat(heartbeat("restricted"))
+        .await
+        .expect("a heartbeat");
+    Relay {
+        fence: standing
+            .leases
+            .iter()
+            .map(|lease| (lease.shard, lease.token))
+            .collect(),
+        store,
+    }
+}
+
+/// Fault H17.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_and_its_console_need_only_what_is_granted() {
+    let db = Db::new().await;
+    let relay = as_role(&db, "relay_role").await;
+    db.enqueue(&[event("a", "k"), event("b", "l"), event("c", "m")])
+        .await;
+    let rows = relay.queued().await;
+    let dead = Park::dead(
+        Some("d".into()),
+        postrider_core::Failure::new(postrider_core::ErrorKind::Rejected, "no"),
+    );
+    let entries = vec![
+        sent(&rows[0], "d"),
+        parks(&rows[1], vec![dead.clone()]),
+        parks(&rows[2], vec![dead]),
+    ];
+    assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 3]);
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Redrive, "b"))
+            .await
+            .expect("redriven")
+            .touched,
+        1
+    );
+    assert_eq!(
+        relay
+            .store
+            .act(act(Verb::Discard("x".into()), "c"))
+            .await
+            .expect("discarded")
+            .touched,
+        1
+    );
+    assert_eq!(relay.page().await.parked.len(), 1);
+    assert_eq!(relay.store.stats().await.expect("stats").published, 1);
+    assert_eq!(
+        relay
+            .store
+            .list(List::first(10, Filter::default()))
+            .await
+            .expect("a list")
+            .events
+            .len(),
+        3,
+        "what was discarded is listed too"
+    );
+    relay
+        .store
+        .control(Control::Pause(Scope::Outbox), "-".to_owned())
+        .await
+        .expect("paused");
+    relay.store.groups().await.expect("groups");
+    relay.store.maintain().await.expect("partitions are looked after");
+    let bell = relay.store.doorbell().expect("a doorbell");
+    drop(
+        bell.arm(relay.fence.iter().map(|(shard, _)| *shard).collect())
+            .await
+            .expect("armed"),
+    );
+    db.sql("INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
+            VALUES (999, 'old', 'T', 'A', '1', 'published', now() - interval '30 minutes')");
+    let gone = relay
+        .store
+        .purge(Purge::of(Kept::History, std::time::Duration::from_secs(600), 10))
+        .await
+        .expect("purged");
+    assert_eq!(gone.rows, 1);
+}
+
+/// Fault H17. Where functions are not for everybody by default, the grants name the ones that are needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_granted_where_they_are_not_public() {
+    let db = Db::without_tables(few_shards());
+    db.sql("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC");
+    db.store.up().await.expect("the tables are made");
+    let relay = as_role(&db, "careful_role").await;
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "careful_role@");
+    let client = crate::support::connect(&url).await;
+    client
+        .batch_execute(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1');
+             SELECT outbox_send('T', 'A', '2')",
+        )
+        .await
+        .expect("the database makes the ids");
+    assert_eq!(relay.send_all().await, 2);
+}
+
+/// Fault H17.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_grants_is_denied() {
+    let db = Db::new().await;
+    db.sql("DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "stranger@");
+    let store = postrider_postgres::PgStore::lazy(&url, PgOptions::default()).expect("a url");
+    let error = store.heartbeat(heartbeat("stranger")).await.expect_err("denied");
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+}
+
+/// Fault H17. A producer needs `INSERT` on the outbox and nothing else: no sequence, no other table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_may_only_insert() {
+    let db = Db::new().await;
+    db.sql(
+        "DO $$ BEGIN CREATE ROLE producer_role LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+         GRANT INSERT ON outbox TO producer_role",
+    );
+    let url = Postgres::shared()
+        .url(&db.database.name)
+        .replace("postgres@", "producer_role@");
+    let mut client = crate::support::connect(&url).await;
+    let tx = client.transaction().await.expect("a transaction");
+    postrider_postgres::Outbox::default()
+        .enqueue(&tx, &event("a", "k"))
+        .await
+        .expect("enqueued");
+    tx.batch_execute("INSERT INTO outbox (event_type, aggregate_type, aggregate_id) VALUES ('T', 'A', '1')")
+        .await
+        .expect("the database makes the id");
+    tx.commit().await.expect("committed");
+    client
+        .query("SELECT 1 FROM outbox", &[])
+        .await
+        .expect_err("it may not read");
+    assert_eq!(db.relay("one").await.queued().await.len(), 2);
+}

@@ -1,0 +1,92 @@
+//! History: what it is for, when it goes, and what stays when it is gone.
+
+use std::time::Duration;
+
+use postrider_core::{Console, Kept, Purge, Settled, Store, Upkeep};
+use postrider_sqlite::SqliteOptions;
+
+use crate::support::{Db, event, heartbeat, sent};
+
+#[tokio::test]
+async fn without_a_history_nothing_is_written_and_everything_counted() {
+    let db = Db::with(SqliteOptions::default().history(None)).await;
+    db.enqueue(&[event("a", "k"), event("b", "k")]);
+    let relay = db.relay("one").await;
+    assert_eq!(relay.send_all().await, 2);
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 0);
+    assert_eq!(db.store.stats().await.expect("stats").published, 2);
+    // There is nothing to look in, so the same id is not known.
+    db.enqueue(&[event("a", "k")]);
+    assert!(relay.queued().await[0].sent_before.is_empty());
+}
+
+#[tokio::test]
+async fn an_id_is_known_for_as_long_as_the_window() {
+    let db = Db::new().await;
+    db.enqueue(&[event("a", "k")]);
+    let relay = db.relay("one").await;
+    relay.send_all().await;
+    db.enqueue(&[event("a", "k")]);
+    assert_eq!(relay.queued().await[0].sent_before.len(), 1);
+    db.sql("UPDATE outbox_sent SET published_at = published_at - 90000000000");
+    assert!(relay.queued().await[0].sent_before.is_empty(), "a day has passed");
+}
+
+/// Fault C17.
+#[tokio::test]
+async fn settles_and_heartbeats_remove_what_is_older_than_it_is_kept() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("old1", "k"), event("old2", "k"), event("old3", "k")]);
+    relay.send_all().await;
+    db.sql("UPDATE outbox_sent SET published_at = published_at - 8 * 86400000000");
+    db.enqueue(&[event("new", "k")]);
+    let row = relay.queued().await.remove(0);
+    assert_eq!(relay.settle(vec![sent(&row, "d")], vec![]).await, [Settled::Done]);
+    assert_eq!(
+        db.number("SELECT count(*) FROM outbox_sent"),
+        2,
+        "twice what came is gone"
+    );
+    db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    assert_eq!(
+        db.text("SELECT group_concat(event_id) FROM outbox_sent"),
+        Some("new".to_owned())
+    );
+    assert_eq!(db.store.stats().await.expect("stats").published, 4);
+}
+
+/// Fault C17.
+#[tokio::test]
+async fn a_purge_takes_the_oldest_first_and_stops_at_its_limit() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    let events: Vec<_> = (0..10).map(|n| event(&format!("e{n}"), "k")).collect();
+    db.enqueue(&events);
+    relay.send_all().await;
+    db.sql("UPDATE outbox_sent SET published_at = published_at - 3600000000 * (20 - seq)");
+    assert_eq!(
+        db.store
+            .purge(Purge::of(
+                Kept::History,
+                Duration::from_secs(13 * 3_600 + 1_800),
+                100
+            ))
+            .await
+            .expect("purged")
+            .rows,
+        6
+    );
+    assert_eq!(
+        db.store
+            .purge(Purge::of(Kept::History, Duration::ZERO, 3))
+            .await
+            .expect("purged")
+            .rows,
+        3
+    );
+    assert_eq!(
+        db.text("SELECT group_concat(event_id) FROM outbox_sent"),
+        Some("e9".to_owned())
+    );
+}

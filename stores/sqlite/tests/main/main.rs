@@ -1,0 +1,26 @@
+//! The tests of the SQLite store, in one binary.
+//!
+//! - `conformance`: the suite that every store passes.
+//! - `sql`: what other languages insert, and what people read from the view.
+//! - `bad_rows`: rows that are not events.
+//! - `faults`: missing tables, full disks, locked and read-only files, two processes.
+//! - `schema`: making, printing and removing the tables.
+//! - `plans`: how statements find their rows, and how long that takes.
+//! - `history`: what it is for, and when it goes.
+//! - `crash`: the process ends in the middle of a settle.
+//! - `console`: audit, cursors and what the suite leaves open.
+//! - `produce`, `inbox`: the sides of services.
+
+mod bad_rows;
+mod conformance;
+mod console;
+mod crash;
+mod faults;
+mod history;
+mod inbox;
+mod plans;
+mod produce;
+mod reset;
+mod schema;
+mod sql;
+mod support;

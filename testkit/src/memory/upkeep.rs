@@ -1,0 +1,67 @@
+//! What keeps a database in memory small.
+
+use postrider_core::{
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    StoreError, Upkeep,
+};
+
+use super::MemoryStore;
+use super::console::no_job;
+use crate::model::place_of;
+
+impl Upkeep for MemoryStore {
+    fn claim(&self, duty: Duty) -> BoxFuture<'_, Result<Claim, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| model.claim_duty(now, &duty))) })
+    }
+
+    /// The note is for people who look at the table, and here is none.
+    fn finish(&self, duty: Duty, _note: String) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.with_model(|model, _| model.finish_duty(&duty));
+            Ok(())
+        })
+    }
+
+    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| model.forget_duties(&prefix, &but))) })
+    }
+
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        Box::pin(async move {
+            let purged = self.with_model(|model, now| model.purge(now, &purge));
+            purged.ok_or_else(StoreError::unsupported)
+        })
+    }
+
+    fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
+        Box::pin(async move {
+            let after = ask.after.as_ref().map(place_of).transpose()?;
+            Ok(self.with_model(|model, _| model.history_page(&ask, after.as_ref())))
+        })
+    }
+
+    fn mark(
+        &self,
+        job: JobId,
+        cursor: Cursor,
+        rows: u64,
+        done: bool,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(async move {
+            let marked = self.with_model(|model, now| model.mark(now, &job, cursor, rows, done));
+            marked.ok_or_else(|| no_job(&job))
+        })
+    }
+
+    fn restore(
+        &self,
+        job: JobId,
+        rows: Vec<HistoryRow>,
+        cursor: Cursor,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(async move {
+            let restored = self.with_model(|model, now| model.restore(now, &job, &rows, cursor));
+            restored.ok_or_else(|| no_job(&job))
+        })
+    }
+}

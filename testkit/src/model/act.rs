@@ -1,0 +1,121 @@
+//! Verbs on parked rows, in steps.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use postrider_core::{Act, Chunk, EventId, Filter, Seq, Status, Verb};
+
+use super::audit::Deed;
+use super::{Model, Parked, Place, cursor, time};
+
+/// Which rows a step may take.
+pub(super) struct Stride<'a> {
+    pub(super) verb: &'a Verb,
+    pub(super) filter: &'a Filter,
+    /// Behind this place.
+    pub(super) from: Option<Place>,
+    /// At or before this one.
+    pub(super) bound: Seq,
+    pub(super) limit: u32,
+}
+
+/// What a step takes.
+#[derive(Default)]
+pub(super) struct Chosen {
+    pub(super) places: BTreeSet<Place>,
+    pub(super) refused: Vec<(EventId, Status)>,
+    /// The last row that was looked at.
+    pub(super) last: Option<Place>,
+    /// Whether there are more.
+    pub(super) more: bool,
+}
+
+impl Model {
+    /// One step of a verb whose cursor is the caller's; see `Console::act`.
+    pub fn act(&mut self, now: Duration, act: &Act, from: Option<Place>) -> Chunk {
+        let mut chosen = self.choose(
+            now,
+            Stride {
+                verb: &act.verb,
+                filter: &act.filter,
+                from,
+                bound: Seq::MAX,
+                limit: act.limit,
+            },
+        );
+        if chosen.last.is_none() {
+            chosen.refused = self.elsewhere(now, act.filter.event_id.as_ref());
+        }
+        let touched = chosen.places.len() as u64;
+        if !act.dry_run {
+            self.apply(now, &act.verb, &chosen.places);
+            self.note(
+                now,
+                Deed {
+                    touched,
+                    event_id: act.filter.event_id.clone(),
+                    ..Deed::of(&act.actor, act.verb.as_str(), act.detail())
+                },
+            );
+        }
+        Chunk {
+            touched,
+            refused: chosen.refused,
+            next: chosen.last.filter(|_| chosen.more).as_ref().map(cursor),
+        }
+    }
+
+    /// The next rows that a verb is about, in the order of their places: what is left undone by a caller that dies is
+    /// the end of every key.
+    pub(super) fn choose(&self, now: Duration, stride: Stride<'_>) -> Chosen {
+        let all = self.records(now);
+        let mut chosen = Chosen::default();
+        for (place, parked) in &self.parked {
+            let in_reach = stride.from.as_ref().is_none_or(|from| place > from) && place.0 <= stride.bound;
+            let route = self.parked_route(now, parked);
+            if !in_reach || !stride.filter.matches(&all[&place.0], &route, time(now)) {
+                continue;
+            }
+            if chosen.places.len() + chosen.refused.len() >= stride.limit.max(1) as usize {
+                chosen.more = true;
+                break;
+            }
+            if works_on(stride.verb, parked) {
+                chosen.places.insert(place.clone());
+            } else {
+                chosen.refused.push((parked.row.event_id().clone(), route.status));
+            }
+            chosen.last = Some(place.clone());
+        }
+        chosen
+    }
+
+    pub(super) fn apply(&mut self, now: Duration, verb: &Verb, places: &BTreeSet<Place>) {
+        let is_chosen = |parked: &Parked| places.contains(&(parked.row.seq, parked.destination.clone()));
+        match verb {
+            Verb::Redrive => self.redrive(now, is_chosen),
+            Verb::Discard(reason) => self.discard(now, reason, is_chosen),
+            Verb::Move(by) => self.move_to(now, *by, is_chosen),
+        };
+    }
+
+    /// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
+    pub(super) fn elsewhere(&self, now: Duration, id: Option<&EventId>) -> Vec<(EventId, Status)> {
+        let Some(id) = id else {
+            return Vec::new();
+        };
+        let records = self.records(now).into_values();
+        records
+            .filter(|record| record.event_id == *id && !record.status().is_parked())
+            .map(|record| (id.clone(), record.status()))
+            .collect()
+    }
+}
+
+fn works_on(verb: &Verb, parked: &Parked) -> bool {
+    match verb {
+        Verb::Redrive => parked.can_redrive(),
+        Verb::Discard(_) => true,
+        Verb::Move(_) => parked.can_move(),
+    }
+}

@@ -1,0 +1,72 @@
+//! A payload that a person changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Chunk, Edit, Event, InvalidEvent, Original};
+
+use super::audit::Deed;
+use super::{Model, Parked, time};
+
+impl Model {
+    /// Changes the payload of dead and refused rows and sends them again; see `Console::edit`.
+    pub fn edit(&mut self, now: Duration, edit: &Edit) -> Result<Chunk, InvalidEvent> {
+        let is_meant = |parked: &&Parked| {
+            *parked.row.event_id() == edit.event_id
+                && (edit.destination.is_none() || edit.destination == parked.destination)
+        };
+        let meant: Vec<_> = self.parked.values().filter(is_meant).cloned().collect();
+        let mut chunk = Chunk::default();
+        let (works, refused): (Vec<_>, Vec<_>) = meant.into_iter().partition(Parked::can_redrive);
+        for parked in &works {
+            changed(&parked.row.event, edit).validate()?;
+        }
+        for parked in &refused {
+            let status = self.status_of(now, parked);
+            chunk.refused.push((edit.event_id.clone(), status));
+        }
+        for parked in works {
+            self.change(now, &parked, edit);
+            chunk.touched += 1;
+        }
+        if chunk == Chunk::default() {
+            chunk.refused = self.elsewhere(now, Some(&edit.event_id));
+        }
+        let deed = Deed {
+            touched: chunk.touched,
+            event_id: Some(edit.event_id.clone()),
+            ..Deed::of(
+                &edit.actor,
+                "edit",
+                format!("{{\"sha256\":\"{}\"}}", edit.payload.hash()),
+            )
+        };
+        self.note(now, deed);
+        Ok(chunk)
+    }
+
+    fn change(&mut self, now: Duration, old: &Parked, edit: &Edit) {
+        let place = (old.row.seq, old.destination.clone());
+        let event = &old.row.event;
+        // The first one stays: it is what the producer wrote.
+        self.originals.entry(place.clone()).or_insert_with(|| Original {
+            payload: event.payload.clone(),
+            content_type: event.content_type.clone(),
+            edited_at: time(now),
+            actor: edit.actor.clone(),
+        });
+        if let Some(parked) = self.parked.get_mut(&place) {
+            parked.row.event = Arc::new(changed(event, edit));
+            parked.redrive(now);
+        }
+    }
+}
+
+fn changed(event: &Event, edit: &Edit) -> Event {
+    let content_type = edit.content_type.as_ref().or(event.content_type.as_ref());
+    Event {
+        payload: edit.payload.clone(),
+        content_type: content_type.cloned(),
+        ..event.clone()
+    }
+}

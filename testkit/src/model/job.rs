@@ -1,0 +1,170 @@
+//! Long work that a person began.
+
+use std::time::Duration;
+
+use postrider_core::{Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Seq, Step, Verb};
+
+use super::act::Stride;
+use super::audit::Deed;
+use super::{Model, Place, cursor, place_of, time};
+
+/// A row of `outbox_job`.
+#[derive(Clone, Debug)]
+pub(super) struct Filed {
+    pub(super) job: Job,
+    /// Rows behind this place came later and are not meant.
+    pub(super) bound: Seq,
+}
+
+impl Filed {
+    /// Behind which place it goes on. A cursor that is not ours can only be another kind of job's.
+    pub(super) fn from(&self) -> Option<Place> {
+        self.job.cursor.as_ref().and_then(|cursor| place_of(cursor).ok())
+    }
+}
+
+impl Model {
+    /// Begins a job under this id; see `Console::begin`.
+    pub fn begin_job(&mut self, now: Duration, id: JobId, job: NewJob) -> Job {
+        let filed = Filed {
+            job: Job {
+                id: id.clone(),
+                kind: job.kind,
+                filter: job.filter,
+                state: JobState::Running,
+                actor: job.actor,
+                touched: 0,
+                refused: 0,
+                waiting: 0,
+                cursor: None,
+                begun_at: time(now),
+                updated_at: time(now),
+            },
+            bound: self.last_seq,
+        };
+        let job = filed.job.clone();
+        self.jobs.push(filed);
+        job
+    }
+
+    /// Jobs, newest first; or the one that is named.
+    pub fn jobs(&self, only: Option<&JobId>, limit: usize) -> Vec<Job> {
+        let named = |filed: &&Filed| only.is_none_or(|id| filed.job.id == *id);
+        let newest = self.jobs.iter().rev().filter(named).take(limit);
+        newest.map(|filed| self.answer(filed)).collect()
+    }
+
+    /// One step of a verb's or a replay's job; none: there is no such job.
+    pub fn step(&mut self, now: Duration, id: &JobId, limit: u32) -> Option<Step> {
+        let filed = self.filed(id)?.clone();
+        let mut refused = Vec::new();
+        if filed.job.state == JobState::Running {
+            match &filed.job.kind {
+                JobKind::Act(verb) => refused = self.step_verb(now, &filed, verb, limit),
+                JobKind::Replay(replay) => self.step_replay(now, &filed, replay, limit),
+                JobKind::Archive | JobKind::Restore => {}
+            }
+        }
+        let job = self.answer(self.filed(id)?);
+        Some(Step { job, refused })
+    }
+
+    /// Pauses, resumes or cancels a job; none: there is no such job.
+    pub fn steer(&mut self, now: Duration, id: &JobId, verb: JobVerb, actor: &str) -> Option<Job> {
+        let filed = self.jobs.iter_mut().find(|filed| filed.job.id == *id)?;
+        let state = verb.applied_to(filed.job.state);
+        if state != filed.job.state {
+            filed.job.state = state;
+            filed.job.updated_at = time(now);
+            let deed = Deed {
+                job: Some(id.clone()),
+                ..Deed::of(actor, verb.as_str(), "{}".to_owned())
+            };
+            self.note(now, deed);
+            if state == JobState::Cancelled {
+                self.take_copies_back(id);
+            }
+        }
+        Some(self.answer(self.filed(id)?))
+    }
+
+    /// How far a job has come; none: there is no such job. One that is not running stays as it is.
+    pub fn mark(&mut self, now: Duration, id: &JobId, at: Cursor, rows: u64, done: bool) -> Option<Job> {
+        let filed = self.jobs.iter_mut().find(|filed| filed.job.id == *id)?;
+        if filed.job.state == JobState::Running {
+            filed.job.cursor = Some(at);
+            filed.job.touched += rows;
+            filed.job.updated_at = time(now);
+            if done {
+                filed.job.state = JobState::Done;
+            }
+        }
+        Some(self.answer(self.filed(id)?))
+    }
+
+    fn step_verb(
+        &mut self,
+        now: Duration,
+        filed: &Filed,
+        verb: &Verb,
+        limit: u32,
+    ) -> Vec<(postrider_core::EventId, postrider_core::Status)> {
+        let chosen = self.choose(
+            now,
+            Stride {
+                verb,
+                filter: &filed.job.filter,
+                from: filed.from(),
+                bound: filed.bound,
+                limit,
+            },
+        );
+        self.apply(now, verb, &chosen.places);
+        let (touched, refused) = (chosen.places.len() as u64, chosen.refused.len() as u64);
+        let at = chosen.last.as_ref().map(cursor);
+        self.advance(now, &filed.job, at, (touched, refused), !chosen.more);
+        chosen.refused
+    }
+
+    /// Writes down what a step did, in the job and in the audit.
+    pub(super) fn advance(
+        &mut self,
+        now: Duration,
+        job: &Job,
+        at: Option<Cursor>,
+        (touched, refused): (u64, u64),
+        done: bool,
+    ) {
+        if touched + refused > 0 {
+            let deed = Deed {
+                touched,
+                job: Some(job.id.clone()),
+                ..Deed::of(&job.actor, job.kind.as_str(), job.filter.to_json().to_string())
+            };
+            self.note(now, deed);
+        }
+        let Some(filed) = self.jobs.iter_mut().find(|filed| filed.job.id == job.id) else {
+            return;
+        };
+        if at.is_some() {
+            filed.job.cursor = at;
+        }
+        filed.job.touched += touched;
+        filed.job.refused += refused;
+        filed.job.updated_at = time(now);
+        if done {
+            filed.job.state = JobState::Done;
+        }
+    }
+
+    fn filed(&self, id: &JobId) -> Option<&Filed> {
+        self.jobs.iter().find(|filed| filed.job.id == *id)
+    }
+
+    fn answer(&self, filed: &Filed) -> Job {
+        Job {
+            waiting: self.waiting_copies(&filed.job.id),
+            ..filed.job.clone()
+        }
+    }
+}

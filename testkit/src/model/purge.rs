@@ -1,0 +1,94 @@
+//! Removing what was kept for long enough.
+
+use std::time::Duration;
+
+use postrider_core::{Job, JobState, Kept, Purge, Purged, Timestamp};
+
+use super::audit::Deed;
+use super::{Model, time};
+
+impl Model {
+    /// Removes what is older than its term; see `Upkeep::purge`. None: no such thing is kept here.
+    pub fn purge(&mut self, now: Duration, purge: &Purge) -> Option<Purged> {
+        let limit = purge.limit as usize;
+        let rows = match &purge.what {
+            Kept::History => self.purge_history(now, purge),
+            Kept::Audit => {
+                let old = |at: Timestamp| is_old(now, at, purge.older_than);
+                let entries = self.audit.iter().filter(|(_, entry)| old(entry.at));
+                let numbers: Vec<u64> = entries.map(|(number, _)| *number).take(limit).collect();
+                remove(purge, numbers, |number| drop(self.audit.remove(number)))
+            }
+            Kept::Jobs => {
+                let has_ended = |job: &Job| matches!(job.state, JobState::Done | JobState::Cancelled);
+                let old = |job: &Job| has_ended(job) && is_old(now, job.updated_at, purge.older_than);
+                let ended = self.jobs.iter().filter(|filed| old(&filed.job));
+                let ids: Vec<_> = ended.map(|filed| filed.job.id.clone()).take(limit).collect();
+                remove(purge, ids, |id| self.jobs.retain(|filed| filed.job.id != *id))
+            }
+            Kept::Originals => {
+                let gone = self.originals.iter().filter(|(place, original)| {
+                    !self.parked.contains_key(place) && is_old(now, original.edited_at, purge.older_than)
+                });
+                let places: Vec<_> = gone.map(|(place, _)| place.clone()).take(limit).collect();
+                remove(purge, places, |place| drop(self.originals.remove(place)))
+            }
+            Kept::Restored => {
+                let old = self
+                    .restored
+                    .iter()
+                    .filter(|(_, (at, _))| is_older(now, *at, purge.older_than));
+                let places: Vec<_> = old.map(|(place, _)| place.clone()).take(limit).collect();
+                remove(purge, places, |place| drop(self.restored.remove(place)))
+            }
+            Kept::Inbox(_) => return None,
+        };
+        if let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run) {
+            let deed = Deed {
+                touched: rows,
+                ..Deed::of(actor, "purge", "{}".to_owned())
+            };
+            self.note(now, deed);
+        }
+        Some(Purged {
+            rows,
+            exact: true,
+            more: rows >= u64::from(purge.limit),
+        })
+    }
+
+    fn purge_history(&mut self, now: Duration, purge: &Purge) -> u64 {
+        let old = self.history.iter().filter(|(_, record)| {
+            is_older(now, record.at, purge.older_than)
+                && purge.not_after.is_none_or(|archived| record.row.seq <= archived)
+        });
+        let numbers: Vec<u64> = old.map(|(n, _)| *n).take(purge.limit as usize).collect();
+        remove(purge, numbers, |n| {
+            if let Some(record) = self.history.remove(n)
+                && let Some(known) = self.history_by_id.get_mut(record.row.event_id())
+            {
+                known.remove(n);
+                if known.is_empty() {
+                    self.history_by_id.remove(record.row.event_id());
+                }
+            }
+        })
+    }
+}
+
+/// Removes what was found unless it is only counted; answers how many.
+fn remove<T>(purge: &Purge, found: Vec<T>, mut one: impl FnMut(&T)) -> u64 {
+    if !purge.dry_run {
+        found.iter().for_each(&mut one);
+    }
+    found.len() as u64
+}
+
+fn is_older(now: Duration, at: Duration, than: Duration) -> bool {
+    now.saturating_sub(at) > than
+}
+
+fn is_old(now: Duration, Timestamp(at): Timestamp, than: Duration) -> bool {
+    let age = time(now).0.saturating_sub(at);
+    Duration::from_micros(u64::try_from(age).unwrap_or(0)) > than
+}

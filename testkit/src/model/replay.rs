@@ -1,0 +1,96 @@
+//! Sent events that are sent again: copies, parked beside the live flow.
+
+use std::time::Duration;
+
+use postrider_core::{DestinationName, Job, JobId, OrderKey, Park, Replay, Seq};
+
+use super::job::Filed;
+use super::record::{record_of, sent_route};
+use super::{Model, Parked, Place, Record, Row, cursor, rows, time};
+
+impl Model {
+    pub(super) fn step_replay(&mut self, now: Duration, filed: &Filed, replay: &Replay, limit: u32) {
+        let room = u64::from(Replay::BESIDE).saturating_sub(self.waiting_copies(&filed.job.id));
+        let room = usize::try_from(room.min(u64::from(limit))).unwrap_or(0);
+        let mut rest = self.replayed(now, filed, replay).into_iter();
+        let taken: Vec<Record> = rest.by_ref().take(room).collect();
+        let at = taken.last().map(place);
+        for record in &taken {
+            let to = replay.to.clone().or(record.destination.clone());
+            if let Some(to) = to {
+                self.copy(now, &filed.job, record, to);
+            }
+        }
+        let ended = rest.next().is_none() && self.waiting_copies(&filed.job.id) == 0;
+        let touched = taken.len() as u64;
+        self.advance(now, &filed.job, at.as_ref().map(cursor), (touched, 0), ended);
+    }
+
+    /// What is still to be sent again, by place. Sent elsewhere, an event goes once, wherever it had gone.
+    fn replayed(&self, now: Duration, filed: &Filed, replay: &Replay) -> Vec<Record> {
+        let until = replay.until.unwrap_or(filed.job.begun_at);
+        let from = filed.from();
+        let is_behind = |place: &Place| match &from {
+            Some(from) if replay.to.is_some() => place.0 > from.0,
+            Some(from) => place > from,
+            None => true,
+        };
+        let is_meant = |record: &&Record| {
+            record.is_sent()
+                && record.row.replay.is_none()
+                && replay.since.is_none_or(|since| time(record.at) >= since)
+                && time(record.at) < until
+                && is_behind(&place(record))
+                && filed
+                    .job
+                    .filter
+                    .matches(&record_of(&record.row), &sent_route(record), time(now))
+        };
+        let mut meant: Vec<Record> = match &replay.restored {
+            Some(job) => self.restored_by(job).filter(is_meant).cloned().collect(),
+            None => self.history().filter(is_meant).cloned().collect(),
+        };
+        meant.sort_by_key(place);
+        if replay.to.is_some() {
+            meant.dedup_by_key(|record| record.row.seq);
+        }
+        meant
+    }
+
+    /// Parks a copy at a place of its own, in a line of the replay's own.
+    fn copy(&mut self, now: Duration, job: &Job, record: &Record, to: DestinationName) {
+        self.last_seq = Seq(self.last_seq.0 + 1);
+        let own = record.row.event.order_key();
+        let row = Row {
+            seq: self.last_seq,
+            shard: rows::shard_of(&own, self.options.shards),
+            key: OrderKey::replayed(job.id.as_str(), own.as_str()),
+            replay: Some(job.id.0.clone()),
+            inserted: now,
+            ..record.row.clone()
+        };
+        self.park(Parked::new(now, row, &Park::waiting(to, false), 1));
+    }
+
+    /// Copies that are made and neither sent nor dead.
+    pub(super) fn waiting_copies(&self, id: &JobId) -> u64 {
+        let waits = |parked: &&Parked| parked.row.replay.as_ref() == Some(&id.0) && !parked.dead;
+        self.parked.values().filter(waits).count() as u64
+    }
+
+    pub(super) fn take_copies_back(&mut self, id: &JobId) {
+        let copies: Vec<Place> = self
+            .parked
+            .iter()
+            .filter(|(_, parked)| parked.row.replay.as_ref() == Some(&id.0))
+            .map(|(place, _)| place.clone())
+            .collect();
+        for place in copies {
+            self.unpark(&place);
+        }
+    }
+}
+
+fn place(record: &Record) -> Place {
+    (record.row.seq, record.destination.clone())
+}
