@@ -124,7 +124,13 @@ impl Drop for MemoryTx {
 
 impl Store for MemoryStore {
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
-        Box::pin(async move { Ok(self.with_model(|model, now| model.heartbeat(now, &beat))) })
+        Box::pin(async move {
+            let standing = self.with_model(|model, now| model.heartbeat(now, &beat));
+            if !beat.claim || !beat.release.is_empty() {
+                self.shared.commits.send_modify(|n| *n += 1);
+            }
+            Ok(standing)
+        })
     }
 
     fn read(&self, read: Read) -> BoxFuture<'_, Result<Page, StoreError>> {

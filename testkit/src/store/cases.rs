@@ -137,6 +137,7 @@ cases! { $ store_suite, store, "Store"
         it_can_be_armed_again_after_a_ring [Doorbell];
         a_dropped_ring_leaves_nothing_behind [Doorbell];
         a_commit_through_another_handle_rings [Doorbell];
+        a_release_rings [Doorbell];
         two_that_sleep_are_each_rung_for [Doorbell];
         one_that_wakes_leaves_the_other_asleep [Doorbell];
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Doorbell, Ring, Shard};
+use postrider_core::{Doorbell, Heartbeat, Ring, Shard};
 
 use super::bench::{Bench, Relay};
 use super::words::{event, ids};
@@ -63,6 +63,24 @@ pub(super) async fn a_commit_through_another_handle_rings(bench: Bench) {
     let rang = tokio::time::timeout(PATIENCE, waiting).await;
     rang.expect("a commit while somebody waits rings")
         .expect("the wait does not panic");
+}
+
+/// What a relay gives up is asked for at once by one that sleeps beside it.
+pub(super) async fn a_release_rings(bench: Bench) {
+    let mut leaves = bench.relay("one").await;
+    let stays = bench.idle_relay("two", super::bench::LONG).await;
+    let bell = bell(&stays);
+    let mut ring = arm(&stays, &bell).await;
+    let rang = tokio::time::timeout(Duration::ZERO, &mut ring).await;
+    assert!(rang.is_err(), "nothing was given up");
+    let release = Heartbeat {
+        release: leaves.fence(),
+        held: Vec::new(),
+        claim: false,
+        ..leaves.heartbeat()
+    };
+    leaves.say(release).await;
+    heard(ring).await;
 }
 
 /// Relays of one process may share a handle, each with shards of its own.

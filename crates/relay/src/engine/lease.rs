@@ -8,6 +8,7 @@ use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, S
 use super::again::Again;
 use super::item::State;
 use super::note::Note;
+use super::poll::Bell;
 use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
@@ -16,6 +17,9 @@ use super::{Call, Command, Engine, Plant, Time};
 const SPARE: usize = 64;
 /// How often a relay that does not hold every shard asks for more.
 const HUNGRY: Duration = Duration::from_millis(500);
+/// The same for one that has its share and sleeps: what others give up rings, so that only what the dead leave behind is
+/// found by asking. A third of the lease if that is shorter.
+const CONTENT: Duration = Duration::from_secs(3);
 /// How long a relay without a shard waits before it says so: one that joins others gets its share sooner.
 const STANDING_BY_AFTER: Duration = Duration::from_secs(2);
 
@@ -45,6 +49,9 @@ pub(super) struct Leases {
     expired: bool,
     beat: Option<Beat>,
     next_beat: Time,
+    /// When the last heartbeat was sent, and whether the next one waits for longer because the relay sleeps.
+    last_beat: Time,
+    content: bool,
     /// After a failed heartbeat nothing is urgent enough to ask again at once.
     failed_until: Option<Time>,
     again: Again,
@@ -64,6 +71,8 @@ struct Beat {
     sent: Time,
     suspects: Vec<Suspect>,
     release: Vec<(Shard, Token)>,
+    /// What was given up before this heartbeat it sees, what is given up after it rings.
+    asleep: bool,
     last: bool,
 }
 
@@ -256,8 +265,22 @@ impl Engine {
         }
         // Others hold shards, and may give them up at any time: whoever is left must not find out a third of a lease
         // later.
-        if self.leases.held.len() < share || !self.leases.has_all() {
-            self.leases.next_beat = self.leases.next_beat.min(now + HUNGRY);
+        let hungry = self.leases.held.len() < share;
+        self.leases.content = beat.asleep && !hungry;
+        if hungry || !self.leases.has_all() {
+            let pause = if self.leases.content { CONTENT } else { HUNGRY };
+            self.leases.next_beat = self.leases.next_beat.min(now + pause);
+        }
+    }
+
+    /// A relay that wakes hears no ring: from here on it asks as often as one that is awake.
+    fn beat_sooner_if_awake(&mut self) {
+        if self.leases.content && self.reading.bell != Bell::Asleep {
+            self.leases.content = false;
+            if !self.leases.has_all() {
+                let soon = self.leases.last_beat + HUNGRY;
+                self.leases.next_beat = self.leases.next_beat.min(soon);
+            }
         }
     }
 
@@ -335,6 +358,7 @@ impl Engine {
             return;
         }
         self.leases.failed_until = None;
+        self.beat_sooner_if_awake();
         self.choose_suspects(now);
         let unwritten = |held: &Held| matches!(held.trying, Some((_, false)));
         let urgent = !self.leases.release.is_empty() || self.leases.held.values().any(unwritten);
@@ -355,11 +379,13 @@ impl Engine {
             .collect();
         let release = std::mem::take(&mut self.leases.release);
         self.leases.next_beat = now + self.settings.lease / 3;
+        self.leases.last_beat = now;
         self.leases.beat = Some(Beat {
             call,
             sent: now,
             suspects: suspects.clone(),
             release: release.clone(),
+            asleep: self.reading.bell == Bell::Asleep,
             last,
         });
         let held = self

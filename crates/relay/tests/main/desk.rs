@@ -18,6 +18,8 @@ pub(crate) struct Desk {
     engine: Engine,
     /// What it asked for and has no answer to.
     pub(crate) asked: Vec<Command>,
+    /// Heartbeats that were answered.
+    pub(crate) beats: usize,
 }
 
 impl Desk {
@@ -43,6 +45,7 @@ impl Desk {
         Self {
             engine: Engine::new(identity, settings, router, vec![sink]),
             asked: Vec::new(),
+            beats: 0,
         }
     }
 
@@ -53,6 +56,7 @@ impl Desk {
     /// The database answers this kind of call, and every one that its answers lead to.
     pub(crate) fn serve(&mut self, model: &mut Model, now: Duration, kind: fn(&Command) -> bool) {
         while let Some(index) = self.asked.iter().position(kind) {
+            self.beats += usize::from(is_beat(&self.asked[index]));
             let fact = match self.asked.remove(index) {
                 Command::Beat(call, beat) => Fact::Stood(call, Ok(model.heartbeat(now, &beat))),
                 Command::Read(call, read) => Fact::Read(call, Ok(model.read(now, &read))),

@@ -36,6 +36,11 @@ BEGIN
         SELECT 1 FROM unnest(held_shards, held_tokens) h(shard, token) WHERE h.shard = s.shard AND h.token = s.token
     );
 
+    -- Whoever sleeps beside it asks at once for what was given up.
+    IF (NOT takes OR cardinality(released) > 0) AND pg_notification_queue_usage() < 0.5 THEN
+        PERFORM pg_notify('postrider_' || '{outbox}'::regclass::oid, '');
+    END IF;
+
     -- Another suspect has a count of its own: it is found guilty by its own ends, not by those of others.
     UPDATE {outbox_shard} s SET suspect = u.seq,
         unclean = CASE WHEN abs(s.suspect) IS DISTINCT FROM u.seq THEN least(s.unclean, counts_from) ELSE s.unclean END
