@@ -11,10 +11,8 @@ use crate::failure::{Doing, Failure, Result};
 
 /// Seeds of the reduced run. Over so many every kind of fault must have been injected.
 const SEEDS: u64 = 1_000;
-/// Seeds within which a planted bug must be found, and those for the two that are rare by nature.
+/// Seeds within which a planted bug must be found.
 const PLANT_SEEDS: u64 = 500;
-const RARE_PLANT_SEEDS: u64 = 2_000;
-const RARE_PLANTS: [&str; 2] = ["early-park", "shard-forgotten"];
 
 /// Runs the simulator with these arguments; false if it says so by its exit code.
 pub(crate) fn pass_through(arguments: &[OsString]) -> Result<bool> {
@@ -105,15 +103,11 @@ fn plants(binary: &Path) -> Result<Vec<String>> {
 }
 
 fn found(binary: &Path, plant: &str) -> Result<String> {
-    let limit = match RARE_PLANTS.contains(&plant) {
-        true => RARE_PLANT_SEEDS,
-        false => PLANT_SEEDS,
-    };
-    let (summary, success) = simulate(binary, 1, limit, Some(plant))?;
+    let (summary, success) = simulate(binary, 1, PLANT_SEEDS, Some(plant))?;
     match !success && summary["violations"].as_u64().unwrap_or(0) > 0 {
         true => Ok(format!("within {} seeds", summary["seeds"])),
         false => Err(Failure::new(format!(
-            "the planted bug {plant} was not found in {limit} seeds"
+            "the planted bug {plant} was not found in {PLANT_SEEDS} seeds"
         ))),
     }
 }
