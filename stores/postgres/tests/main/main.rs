@@ -30,6 +30,7 @@ mod late;
 mod locks;
 mod log;
 mod login;
+mod near;
 mod pooler;
 mod privileges;
 mod produce;
