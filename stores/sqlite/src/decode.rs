@@ -29,9 +29,11 @@ pub(crate) const PARKED: &str =
             ?3 AND EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = p.event_id)
      FROM {outbox_parked} p WHERE seq = ?1 AND destination = ?2";
 
+/// Copies of a replay say nothing about the event itself: one that a person sent elsewhere is still owed.
 pub(crate) const SENT: &str =
     "SELECT {sent_columns}, destination FROM {outbox_sent} INDEXED BY {outbox_sent_event}
-     WHERE event_id = ?1 AND published_at > ?2 AND outcome = 'published' AND destination IS NOT NULL";
+     WHERE event_id = ?1 AND published_at > ?2 AND outcome = 'published' AND destination IS NOT NULL
+       AND replay_id IS NULL";
 
 /// The destinations of a key and lane, one seek each.
 pub(crate) const NEXT_BLOCK: &str = "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_line}

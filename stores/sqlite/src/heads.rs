@@ -4,6 +4,7 @@
 //! next, so a line of 100,000 followers costs as much as a line of one; destinations that are closed are not looked
 //! at; and keys that hold nothing but dead rows are not in the index. What remains grows with the number of lines
 //! that are waiting for their time, so one read visits a bounded number of them and the next one goes on behind it.
+//! Rows that stand alone are in no line; the module `timed` finds them.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -16,6 +17,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::ident::Tables;
 use crate::row::{self, destination_text};
+use crate::timed::Timed;
 
 /// Lines that one read visits at most: a few milliseconds.
 const VISITS: usize = 2_000;
@@ -60,21 +62,22 @@ pub(crate) struct Search<'tx, 'a> {
     is_held: CachedStatement<'tx>,
     barrier: CachedStatement<'tx>,
     behind: CachedStatement<'tx>,
+    timed: Timed<'tx, 'a>,
 }
 
 /// The next lane of the key, or else the next key. A comparison of both at once, `(order_key, lane) > (?2, ?3)`, would
 /// walk over every row of the line that it starts from.
 pub(crate) const NEXT_LINE: &str = "SELECT * FROM (
          SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
-         WHERE dead = 0 AND destination = ?1 AND order_key = ?2 AND lane > ?3 ORDER BY lane, seq LIMIT 1)
+         WHERE dead = 0 AND {in_line} AND destination = ?1 AND order_key = ?2 AND lane > ?3 ORDER BY lane, seq LIMIT 1)
      UNION ALL SELECT * FROM (
          SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
-         WHERE dead = 0 AND destination = ?1 AND order_key > ?2 ORDER BY order_key, lane, seq LIMIT 1)
+         WHERE dead = 0 AND {in_line} AND destination = ?1 AND order_key > ?2 ORDER BY order_key, lane, seq LIMIT 1)
      LIMIT 1";
 
 pub(crate) const NEXT_DESTINATION: &str =
     "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_live}
-     WHERE dead = 0 AND destination > ?1 ORDER BY destination LIMIT 1";
+     WHERE dead = 0 AND {in_line} AND destination > ?1 ORDER BY destination LIMIT 1";
 
 /// Whether a dead row of the line (unless those are passed over, ?5) or a row without a destination stands before ?4.
 pub(crate) const IS_HELD: &str = "SELECT
@@ -97,7 +100,8 @@ pub(crate) const BARRIER: &str = "SELECT min(
 
 pub(crate) const BEHIND: &str =
     "SELECT seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
-     WHERE dead = 0 AND destination = ?3 AND order_key = ?1 AND lane = ?2 AND seq > ?4 ORDER BY seq LIMIT ?5";
+     WHERE dead = 0 AND {in_line} AND destination = ?3 AND order_key = ?1 AND lane = ?2 AND seq > ?4
+     ORDER BY seq LIMIT ?5";
 
 impl<'tx, 'a> Search<'tx, 'a> {
     pub(crate) fn new(tx: &'tx Transaction<'_>, tables: &Tables, now: i64, read: &'a Read) -> Result<Self> {
@@ -111,12 +115,21 @@ impl<'tx, 'a> Search<'tx, 'a> {
             is_held: prepare(IS_HELD)?,
             barrier: prepare(BARRIER)?,
             behind: prepare(BEHIND)?,
+            timed: Timed::new(tx, tables, now, read)?,
         })
+    }
+
+    /// What is due: heads of lines, and rows that stand alone.
+    pub(crate) fn due(&mut self, round: &Mutex<Round>) -> Result<Due> {
+        let mut due = self.due_heads(round)?;
+        self.timed.add_to(&mut due, &self.busy)?;
+        due.heads.sort_unstable();
+        Ok(due)
     }
 
     /// Walks over all lines, or as far as one read goes. The read that ends a round says when the first of all that
     /// were passed comes due.
-    pub(crate) fn due(&mut self, round: &Mutex<Round>) -> Result<Due> {
+    fn due_heads(&mut self, round: &Mutex<Round>) -> Result<Due> {
         // A panic under this lock leaves at worst an odd place to go on from.
         let mut round = round.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Round { from, next_due } = std::mem::take(&mut *round);
@@ -128,7 +141,7 @@ impl<'tx, 'a> Search<'tx, 'a> {
         let mut at = from;
         for _ in 0..VISITS {
             let Some((line, seq, next_attempt)) = self.line_behind(at.as_ref())? else {
-                return Ok(due.sorted());
+                return Ok(due);
             };
             self.visit(&line, seq, next_attempt, &mut due)?;
             at = Some(line);
@@ -143,7 +156,7 @@ impl<'tx, 'a> Search<'tx, 'a> {
         round.from = at;
         due.to_end = false;
         due.wait_for(GO_ON_IN);
-        Ok(due.sorted())
+        Ok(due)
     }
 
     /// The rows that may go directly behind a head: those that would be due if they were the head themselves. The first
@@ -242,13 +255,8 @@ impl<'tx, 'a> Search<'tx, 'a> {
 }
 
 impl Due {
-    fn wait_for(&mut self, wait: Duration) {
+    pub(crate) fn wait_for(&mut self, wait: Duration) {
         self.next_in = Some(self.next_in.map_or(wait, |known| known.min(wait)));
-    }
-
-    fn sorted(mut self) -> Self {
-        self.heads.sort_unstable();
-        self
     }
 }
 
@@ -260,7 +268,7 @@ fn before_all(destination: String) -> Line {
     }
 }
 
-fn names(list: &[DestinationName], destination: &str) -> bool {
+pub(crate) fn names(list: &[DestinationName], destination: &str) -> bool {
     list.iter().any(|name| name.as_str() == destination)
 }
 

@@ -24,6 +24,10 @@ impl fmt::Display for IdentError {
 
 impl std::error::Error for IdentError {}
 
+/// How the keys of rows begin that neither wait for another nor make one wait. Indexes name it word for word, and a
+/// statement that says the same in other words does not find them.
+const ALONE: &str = "char(31) || 'alone' || char(31)";
+
 /// The names of the tables of one outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tables {
@@ -67,8 +71,9 @@ impl Tables {
     ///
     /// `{outbox}` becomes the quoted prefix, `{outbox_parked}` the quoted name behind it, `{now}` the database's clock
     /// in microseconds, `{iso x}` the column `x` of microseconds as text that people and SQLite's own date functions
-    /// can read, `{created x}` the same for when the event in table `x` was made, and `{columns}`, `{sent_columns}`
-    /// and `{carried}` the lists of columns of the module `row`. Anything else in braces stays.
+    /// can read, `{created x}` the same for when the event in table `x` was made, `{alone}` and `{in_line}` whether a
+    /// parked row stands outside every line or in one, and `{columns}`, `{sent_columns}` and `{carried}` the lists of
+    /// columns of the module `row`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {
         let mut out = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -94,6 +99,8 @@ impl Tables {
             Some(("iso", column)) => out.push_str(&clock::iso(column)),
             Some(("created", table)) => out.push_str(&clock::created(table)),
             None if name == "now" => out.push_str(clock::NOW),
+            None if name == "alone" => out.extend(["substr(order_key, 1, 7) = ", ALONE]),
+            None if name == "in_line" => out.extend(["substr(order_key, 1, 7) <> ", ALONE]),
             None if name == "columns" => out.push_str(row::COLUMNS),
             None if name == "sent_columns" => out.push_str(row::SENT_COLUMNS),
             None if name == "carried" => out.push_str(row::CARRIED),

@@ -66,6 +66,7 @@ mod schema;
 mod settle;
 mod store;
 pub mod testing;
+mod timed;
 mod upkeep;
 mod write;
 

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::ident::Tables;
 use crate::schema::migrations;
-use crate::{decode, heads, read, settle, write};
+use crate::{decode, heads, read, settle, timed, write};
 
 /// Every statement of a read or a settle, with the steps of its plan.
 const PINNED: &[(&str, &[&str])] = &[
@@ -60,6 +60,22 @@ const PINNED: &[(&str, &[&str])] = &[
         &[
             "SEARCH outbox_parked USING COVERING INDEX outbox_parked_live (destination=? AND order_key=? AND lane=? \
              AND seq>?)",
+        ],
+    ),
+    (
+        timed::NEXT_DESTINATION,
+        &["SEARCH outbox_parked USING COVERING INDEX outbox_parked_time (destination>?)"],
+    ),
+    (
+        timed::DUE,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_time (destination=? AND next_attempt_at<?)",
+        ],
+    ),
+    (
+        timed::NEXT_DUE,
+        &[
+            "SEARCH outbox_parked USING COVERING INDEX outbox_parked_time (destination=? AND next_attempt_at>?)",
         ],
     ),
     (

@@ -27,6 +27,11 @@ const STEPS: &[Step] = &[
         up: include_str!("sql/0002_views.up.sql"),
         down: include_str!("sql/0002_views.down.sql"),
     },
+    Step {
+        name: "lifecycle",
+        up: include_str!("sql/0003_lifecycle.up.sql"),
+        down: include_str!("sql/0003_lifecycle.down.sql"),
+    },
 ];
 
 impl Schema for SqliteStore {
@@ -124,7 +129,7 @@ fn status(connection: &Connection, tables: &Tables) -> Result<SchemaStatus> {
             Ok(u64::try_from(count).unwrap_or(0))
         };
         status.queued = count("SELECT count(*) FROM {outbox}")?;
-        status.parked = count("SELECT count(*) FROM {outbox_parked}")?;
+        status.parked = count("SELECT count(*) FROM {outbox_parked} WHERE seq > 0")?;
     }
     Ok(status)
 }

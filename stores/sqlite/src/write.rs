@@ -1,7 +1,8 @@
 //! The statements of a settle, and what each kind of entry does with them.
 
 use postrider_core::{
-    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind, Then,
+    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind,
+    Then, fingerprint,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
@@ -23,9 +24,10 @@ pub(crate) const RECORD_QUEUED: &str =
 
 pub(crate) const PARK_QUEUED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
-            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
+            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
+            {carried})
      SELECT seq, ?2, lane, ?11, event_id, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, {carried}
+            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox} WHERE seq = ?1";
 
 pub(crate) const FIND_PARKED: &str =
@@ -50,16 +52,17 @@ pub(crate) const FIND_OTHER: &str = "SELECT 1 FROM {outbox_parked} o JOIN {outbo
 /// A row that cannot go where it was to go: it stays, for a person.
 pub(crate) const REFUSE_PARKED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, dead = 1, failures = failures + 1, redriven = 0, updated_at = ?3,
-            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, first_failed_at = coalesce(first_failed_at, ?3),
+            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, error_group = ?6, first_failed_at = coalesce(first_failed_at, ?3),
             last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
 /// The row at ?11 as a row for another destination. Nothing is written where the event stands there already.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
-            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, {carried})
+            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
+            {carried})
      SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, {carried}
+            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO NOTHING";
 
@@ -68,7 +71,7 @@ pub(crate) const PARK_PARKED: &str =
 pub(crate) const CHANGE_PARKED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, dead = ?3, next_attempt_at = ?4, attempts = ?5, failures = ?6,
             maybe_sent = ?7, error_kind = coalesce(?8, error_kind), error_text = iif(?8 IS NULL, error_text, ?9),
-            redriven = iif(?8 IS NULL, redriven, 0), updated_at = ?10,
+            error_group = iif(?8 IS NULL, error_group, ?11), redriven = iif(?8 IS NULL, redriven, 0), updated_at = ?10,
             first_failed_at = iif(?8 IS NULL, first_failed_at, coalesce(first_failed_at, ?10)),
             last_failed_at = iif(?8 IS NULL, last_failed_at, ?10)
      WHERE seq = ?1 AND destination = ?2";
@@ -284,6 +287,7 @@ impl<'tx> Writer<'tx> {
             self.standing.now,
             written.error_kind,
             written.error_text,
+            written.error_group,
         ])?;
         Ok(())
     }
@@ -301,6 +305,7 @@ impl<'tx> Writer<'tx> {
             written.error_kind,
             written.error_text,
             self.standing.now,
+            written.error_group,
         ])?;
         Ok(())
     }
@@ -330,6 +335,7 @@ fn insert(statement: &mut CachedStatement<'_>, place: i64, park: &Park, now: i64
         written.error_text,
         now,
         of,
+        written.error_group,
     ])?;
     Ok(())
 }
@@ -351,6 +357,7 @@ struct Written<'a> {
     next_attempt_at: i64,
     error_kind: Option<&'static str>,
     error_text: Option<&'a str>,
+    error_group: Option<String>,
 }
 
 impl<'a> Written<'a> {
@@ -361,6 +368,7 @@ impl<'a> Written<'a> {
             next_attempt_at: now.saturating_add(clock::micros(park.next_attempt_in)),
             error_kind: failure.map(|failure| failure.kind.as_str()),
             error_text: failure.map(|failure| &*failure.text),
+            error_group: failure.map(|failure| fingerprint(&failure.text)),
         }
     }
 }

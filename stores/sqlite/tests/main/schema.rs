@@ -19,20 +19,20 @@ async fn calls_before_the_migration_say_what_to_do() {
         assert!(error.advice().contains("postrider migrate up"), "{error}");
     }
     let status = db.store.status().await.expect("a status");
-    assert_eq!((status.installed, status.wanted), (0, 2));
+    assert_eq!((status.installed, status.wanted), (0, 3));
 }
 
 #[tokio::test]
 async fn up_is_done_once_and_down_takes_everything_away() {
     let db = Db::without_tables(SqliteOptions::default());
-    assert_eq!(db.store.up().await.expect("made"), [1, 2]);
+    assert_eq!(db.store.up().await.expect("made"), [1, 2, 3]);
     assert_eq!(db.store.up().await.expect("nothing to do"), [] as [u32; 0]);
     let status = db.store.status().await.expect("a status");
-    assert_eq!((status.installed, status.queued, status.parked), (2, 0, 0));
-    assert_eq!(db.store.down().await.expect("removed"), [2, 1]);
+    assert_eq!((status.installed, status.queued, status.parked), (3, 0, 0));
+    assert_eq!(db.store.down().await.expect("removed"), [3, 2, 1]);
     let left = "SELECT count(*) FROM sqlite_schema WHERE name LIKE '%outbox%'";
     assert_eq!(db.number(left), 0);
-    assert_eq!(db.store.up().await.expect("made again"), [1, 2]);
+    assert_eq!(db.store.up().await.expect("made again"), [1, 2, 3]);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn down_is_refused_while_rows_would_be_lost() {
     assert!(error.to_string().contains("2 queued and 1 parked"), "{error}");
     assert_eq!(
         db.store.status().await.expect("a status").installed,
-        2,
+        3,
         "nothing was removed"
     );
 }
@@ -112,7 +112,7 @@ async fn several_processes_migrate_at_once() {
         .into_iter()
         .flat_map(|thread| thread.join().expect("no panic"))
         .collect();
-    assert_eq!(taken, [1, 2], "each step is taken by one of them");
+    assert_eq!(taken, [1, 2, 3], "each step is taken by one of them");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn what_is_printed_is_what_is_applied() {
         assert_eq!(step.version, n);
         printed.sql(&step.up);
     }
-    assert_eq!(printed.store.status().await.expect("a status").installed, 2);
+    assert_eq!(printed.store.status().await.expect("a status").installed, 3);
     assert_eq!(printed.store.up().await.expect("nothing to do"), [] as [u32; 0]);
     let applied = Db::new().await;
     let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
