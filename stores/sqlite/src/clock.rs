@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use postrider_core::Timestamp;
 use rusqlite::Connection;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
 
 /// Microseconds since 1970 by the database's clock, which has milliseconds.
 ///
@@ -59,6 +59,11 @@ pub(crate) fn text(time: Timestamp) -> Result<String, i64> {
         Ok(stamp) => Ok(format!("{stamp:.6}")),
         Err(_) => Err(time.0),
     }
+}
+
+/// The same as a value for a column of any type.
+pub(crate) fn stored(time: Timestamp) -> Value {
+    text(time).map_or_else(Value::Integer, Value::Text)
 }
 
 /// Reads what a producer wrote. Total: a value that is not a time is an error with a reason, which parks the row.

@@ -113,6 +113,13 @@ impl Stored {
         })
     }
 
+    /// The hash of the payload, also when the row is bad.
+    pub(crate) fn payload_hash(&self) -> String {
+        let of_event = self.event.as_ref().ok().map(|event| &event.payload);
+        let payload = of_event.or(self.bad_payload.as_ref());
+        payload.map_or_else(String::new, Payload::hash)
+    }
+
     /// The key as people know it: what the producer gave, or `type/id` of the aggregate.
     pub(crate) fn shown_key(&self) -> String {
         match &self.event_key {
@@ -149,11 +156,23 @@ pub(crate) fn destination_text(destination: Option<&DestinationName>) -> &str {
     destination.map_or("", DestinationName::as_str)
 }
 
+/// The payload of its two columns; text that is none is kept as the bytes it is.
+pub(crate) fn payload(text: ValueRef<'_>, bytes: ValueRef<'_>) -> Payload {
+    match (text, bytes) {
+        (ValueRef::Text(bytes), _) => match std::str::from_utf8(bytes) {
+            Ok(text) => Payload::Text(text.to_owned()),
+            Err(_) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
+        },
+        (_, ValueRef::Blob(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
+        _ => Payload::Tombstone,
+    }
+}
+
 fn lane(sign: i64) -> Lane {
     Lane::of(sign)
 }
 
-fn lossy(value: ValueRef<'_>) -> String {
+pub(crate) fn lossy(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
@@ -205,17 +224,12 @@ impl Fields<'_, '_> {
     }
 
     fn payload(&mut self) -> rusqlite::Result<Payload> {
-        Ok(match (self.row.get_ref(8)?, self.row.get_ref(9)?) {
-            (ValueRef::Text(bytes), _) => match std::str::from_utf8(bytes) {
-                Ok(text) => Payload::Text(text.to_owned()),
-                Err(_) => {
-                    self.refuse("payload", "is not valid UTF-8");
-                    Payload::Bytes(Bytes::copy_from_slice(bytes))
-                }
-            },
-            (_, ValueRef::Blob(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),
-            _ => Payload::Tombstone,
-        })
+        let (text, bytes) = (self.row.get_ref(8)?, self.row.get_ref(9)?);
+        let payload = payload(text, bytes);
+        if matches!((text, &payload), (ValueRef::Text(_), Payload::Bytes(_))) {
+            self.refuse("payload", "is not valid UTF-8");
+        }
+        Ok(payload)
     }
 
     fn headers(&mut self) -> rusqlite::Result<BTreeMap<String, String>> {

@@ -1,190 +1,197 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{
-    Act, Chunk, Cursor, EventRecord, Filter, RecordedRoute, Status, StoreError, Timestamp, Verb,
-};
-use rusqlite::{OptionalExtension, params};
+use postrider_core::{Act, Chunk, Cursor, EventId, Filter, Status, Timestamp, Verb};
+use rusqlite::params;
 
-use super::record::record;
+use super::arm::{Arm, STRIDE, Towards};
+use super::audit::{Entry, write_down};
 use super::{View, list, place_of};
 use crate::error::Result;
-use crate::row::{self, destination_text};
 use crate::write::{RECORD_PARKED, REMOVE_PARKED};
+use crate::{clock, row};
 
 /// Rows that one step looks at. A step holds the write lock, and a filter that matches little must not hold it for
 /// long.
-const VISITS: u32 = 2_000;
+const VISITS: usize = 2_000;
 
-/// One step of a bulk verb.
-pub(super) fn step(view: &View<'_>, act: &Act) -> Result<Chunk> {
-    let mut at = place_of(act.from.as_ref())?;
-    let mut chunk = Chunk::default();
-    let mut last = None;
-    let mut visits = 0..VISITS.max(act.limit);
-    while let Some(place) = next_place(view, &act.filter, &at)? {
-        if visits.next().is_none() {
-            chunk.next = Some(Cursor::at(at.0, &at.1));
-            break;
-        }
-        at = place;
-        let Some((record, route)) = chosen(view, &act.filter, &at)? else {
-            continue;
-        };
-        if chunk.touched + chunk.refused.len() as u64 >= u64::from(act.limit.max(1)) {
-            chunk.next = last;
-            break;
-        }
-        if act.verb == Verb::Redrive && !can_redrive(&route) {
-            chunk.refused.push((record.event_id, route.status));
-        } else {
-            chunk.touched += 1;
-            if !act.dry_run {
-                apply(view, &act.verb, &at)?;
-            }
-        }
-        last = Some(Cursor::at(at.0, &at.1));
-    }
+/// One step of a verb without a job.
+pub(super) fn act(view: &View<'_>, act: &Act) -> Result<Chunk> {
+    let walk = Walk {
+        verb: &act.verb,
+        filter: &act.filter,
+        from: place_of(act.from.as_ref())?,
+        bound: i64::MAX,
+        limit: act.limit,
+        dry_run: act.dry_run,
+    };
+    let walked = walk.go(view)?;
+    let mut chunk = Chunk {
+        touched: walked.touched,
+        refused: walked.refused,
+        next: (!walked.done).then(|| Cursor::at(walked.at.0, &walked.at.1)),
+    };
     if chunk == Chunk::default() {
         chunk.refused = elsewhere(view, &act.filter)?;
     }
     if !act.dry_run {
-        note(view, act, &chunk)?;
+        write_down(
+            view,
+            &Entry {
+                event_id: act.filter.event_id.as_ref(),
+                touched: chunk.touched,
+                refused: chunk.refused.len() as u64,
+                ..Entry::new(&act.actor, act.verb.as_str(), &act.detail())
+            },
+        )?;
     }
     Ok(chunk)
 }
 
-/// Writes down what was done.
-pub(crate) fn audit(
-    view: &View<'_>,
-    actor: &str,
-    action: &str,
-    detail: &str,
-    touched: u64,
-    refused: u64,
-) -> Result<()> {
+/// A verb on its way over the parked rows.
+pub(super) struct Walk<'a> {
+    pub(super) verb: &'a Verb,
+    pub(super) filter: &'a Filter,
+    pub(super) from: (i64, String),
+    /// Rows with a higher place came later and are not meant.
+    pub(super) bound: i64,
+    pub(super) limit: u32,
+    pub(super) dry_run: bool,
+}
+
+/// How far it came.
+pub(super) struct Walked {
+    pub(super) touched: u64,
+    pub(super) refused: Vec<(EventId, Status)>,
+    pub(super) at: (i64, String),
+    pub(super) done: bool,
+}
+
+impl Walk<'_> {
+    /// One step, in the order of the places: what a step that is never followed by another has touched is a beginning
+    /// of every key.
+    pub(super) fn go(self, view: &View<'_>) -> Result<Walked> {
+        let arm = Arm::parked(view, self.filter, Towards::Newest);
+        let limit = self.limit.max(1) as usize;
+        let mut walked = Walked {
+            touched: 0,
+            refused: Vec::new(),
+            at: self.from.clone(),
+            done: false,
+        };
+        let mut visits = 0;
+        while visits < VISITS.max(limit) {
+            let rows = arm.stride(view, (walked.at.0, &walked.at.1))?;
+            let is_last = rows.len() < STRIDE;
+            for row in rows {
+                if row.place > self.bound {
+                    walked.done = true;
+                    return self.end(view, walked);
+                }
+                if row.is_meant(view, self.filter) {
+                    if walked.touched as usize + walked.refused.len() >= limit {
+                        return self.end(view, walked);
+                    }
+                    match can(self.verb, row.status()) {
+                        true => {
+                            walked.touched += 1;
+                            self.apply(view, row.place, &row.destination)?;
+                        }
+                        false => walked.refused.push((row.event_id().clone(), row.status())),
+                    }
+                }
+                visits += 1;
+                walked.at = (row.place, row.destination);
+            }
+            if is_last {
+                walked.done = true;
+                break;
+            }
+        }
+        self.end(view, walked)
+    }
+
+    /// Counts that survive the clean-up of the history.
+    fn end(&self, view: &View<'_>, walked: Walked) -> Result<Walked> {
+        if matches!(self.verb, Verb::Discard(_)) && !self.dry_run && walked.touched > 0 {
+            let sql = view.sql("UPDATE {outbox_meta} SET discarded = discarded + ?1");
+            view.tx.execute(&sql, [super::number(walked.touched)])?;
+        }
+        Ok(walked)
+    }
+
+    fn apply(&self, view: &View<'_>, place: i64, destination: &str) -> Result<()> {
+        match self.verb {
+            _ if self.dry_run => Ok(()),
+            Verb::Redrive => redrive(view, place, destination),
+            Verb::Discard(reason) => discard(view, place, destination, reason),
+            Verb::Move(by) => {
+                let at = view.standing.now.saturating_add(clock::micros(*by));
+                move_to(view, place, destination, Timestamp(at))
+            }
+        }
+    }
+}
+
+/// Dead and refused rows are sent again, and only what is scheduled has a time to change; anything may be thrown away.
+fn can(verb: &Verb, status: Status) -> bool {
+    match verb {
+        Verb::Redrive => matches!(status, Status::DeadLetter | Status::Retrying),
+        Verb::Discard(_) => true,
+        Verb::Move(_) => status == Status::Scheduled,
+    }
+}
+
+/// A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
+pub(super) fn redrive(view: &View<'_>, place: i64, destination: &str) -> Result<()> {
     let sql = view.sql(
-        "INSERT INTO {outbox_audit} (actor, action, detail, touched, refused) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "UPDATE {outbox_parked} SET dead = 0, next_attempt_at = ?3, attempts = 0, failures = 0, redriven = 1,
+                version = version + 1, updated_at = ?3
+         WHERE seq = ?1 AND destination = ?2",
     );
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    view.tx.execute(
-        &sql,
-        params![actor, action, detail, number(touched), number(refused)],
-    )?;
+    let values = params![place, destination, view.standing.now];
+    view.tx.prepare_cached(&sql)?.execute(values)?;
     Ok(())
 }
 
-/// The next parked row that a filter may be about.
-fn next_place(view: &View<'_>, filter: &Filter, behind: &(i64, String)) -> Result<Option<(i64, String)>> {
-    let by_id = filter.event_id.as_ref();
-    let place = by_id.and_then(|id| row::place_of(&view.standing.outbox_id, id));
-    // A filter on one event goes by its index; all others walk the rows in order.
-    let (only, value) = match (by_id, place) {
-        (Some(id), None) => ("event_id = ?3", id.as_str().to_owned()),
-        (_, Some(place)) => ("seq = CAST(?3 AS INTEGER)", place.to_string()),
-        (None, None) => match &filter.error_kind {
-            Some(kind) => ("error_kind = ?3", kind.clone()),
-            None => ("?3 = ''", String::new()),
-        },
-    };
-    let sql = view.sql(&format!(
-        "SELECT seq, destination FROM {{outbox_parked}} WHERE (seq, destination) > (?1, ?2) AND {only}
-         ORDER BY seq, destination LIMIT 1"
-    ));
-    let found = view
-        .tx
-        .prepare_cached(&sql)?
-        .query_row(params![behind.0, behind.1, value], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        });
-    Ok(found.optional()?)
+fn discard(view: &View<'_>, place: i64, destination: &str, reason: &str) -> Result<()> {
+    let derived = row::derived_id(&view.standing.outbox_id, place);
+    let values = params![
+        place,
+        destination,
+        derived.as_str(),
+        view.standing.now,
+        None::<&str>,
+        "discarded",
+        reason
+    ];
+    view.tx
+        .prepare_cached(&view.sql(RECORD_PARKED))?
+        .execute(values)?;
+    view.tx
+        .prepare_cached(&view.sql(REMOVE_PARKED))?
+        .execute(params![place, destination])?;
+    Ok(())
 }
 
-/// The row as operators see it, if the filter is about it.
-fn chosen(
-    view: &View<'_>,
-    filter: &Filter,
-    at: &(i64, String),
-) -> Result<Option<(EventRecord, RecordedRoute)>> {
-    let Some(record) = record(view, at.0)? else {
-        return Ok(None);
-    };
-    let route = record.routes.iter().find(|route| {
-        // An event that was sent to a destination before may be parked for it again; only the parked route is meant.
-        let is_past = matches!(route.status, Status::Published | Status::Discarded);
-        destination_text(route.destination.as_ref()) == at.1 && !is_past
-    });
-    let route = route
-        .filter(|route| filter.matches(&record, route, Timestamp(view.standing.now)))
-        .cloned();
-    Ok(route.map(|route| (record, route)))
-}
-
-/// Dead and refused rows are sent again; a row that only waits has nothing to be sent again for.
-fn can_redrive(route: &RecordedRoute) -> bool {
-    matches!(route.status, Status::DeadLetter | Status::Retrying)
-}
-
-fn apply(view: &View<'_>, verb: &Verb, (place, destination): &(i64, String)) -> Result<()> {
-    match verb {
-        Verb::Move(_) => return Err(StoreError::unsupported().into()),
-        Verb::Redrive => {
-            // A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
-            let sql = view.sql(
-                "UPDATE {outbox_parked} SET dead = 0, next_attempt_at = ?3, attempts = 0, failures = 0, redriven = 1,
-                        version = version + 1, updated_at = ?3
-                 WHERE seq = ?1 AND destination = ?2",
-            );
-            let values = params![place, destination, view.standing.now];
-            view.tx.prepare_cached(&sql)?.execute(values)?;
-        }
-        Verb::Discard(reason) => {
-            let derived = row::derived_id(&view.standing.outbox_id, *place);
-            let values = params![
-                place,
-                destination,
-                derived.as_str(),
-                view.standing.now,
-                None::<&str>,
-                "discarded",
-                reason
-            ];
-            let record = view.sql(RECORD_PARKED);
-            view.tx.prepare_cached(&record)?.execute(values)?;
-            let remove = view.sql(REMOVE_PARKED);
-            view.tx
-                .prepare_cached(&remove)?
-                .execute(params![place, destination])?;
-        }
-    }
+fn move_to(view: &View<'_>, place: i64, destination: &str, at: Timestamp) -> Result<()> {
+    let sql = view.sql(
+        "UPDATE {outbox_parked} SET next_attempt_at = ?3, available_at = ?4, version = version + 1, updated_at = ?5
+         WHERE seq = ?1 AND destination = ?2",
+    );
+    let values = params![place, destination, at.0, clock::stored(at), view.standing.now];
+    view.tx.prepare_cached(&sql)?.execute(values)?;
     Ok(())
 }
 
 /// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
-fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(postrider_core::EventId, Status)>> {
+pub(super) fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(EventId, Status)>> {
     let Some(id) = &filter.event_id else {
         return Ok(Vec::new());
     };
-    let records = list::show(view, id)?;
+    let records = list::find(view, id)?;
     Ok(records
         .into_iter()
         .filter(|record| !record.status().is_parked())
         .map(|record| (record.event_id.clone(), record.status()))
         .collect())
-}
-
-fn note(view: &View<'_>, act: &Act, chunk: &Chunk) -> Result<()> {
-    if matches!(act.verb, Verb::Discard(_)) {
-        let sql = view.sql("UPDATE {outbox_meta} SET discarded = discarded + ?1");
-        view.tx
-            .execute(&sql, [i64::try_from(chunk.touched).unwrap_or(0)])?;
-    }
-    let refused = chunk.refused.len() as u64;
-    audit(
-        view,
-        &act.actor,
-        act.verb.as_str(),
-        &act.detail(),
-        chunk.touched,
-        refused,
-    )
 }

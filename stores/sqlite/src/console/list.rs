@@ -1,148 +1,182 @@
-//! Listings: places are found by index, then each event is put together from wherever it stands.
+//! Listings: what may match is found by index, and only what does is put together from wherever it stands.
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Status, Timestamp};
-use rusqlite::params_from_iter;
-use rusqlite::types::Value;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
+use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing};
+
+use super::arm::{Arm, STRIDE, Towards};
 use super::record::record;
-use super::{View, place_of};
+use super::{View, place_of, timeline};
 use crate::error::Result;
-use crate::row;
-use crate::schema;
 
-/// Places looked at in one go. A filter that matches little goes through many of them, on a connection of its own.
-const STRIDE: i64 = 500;
+/// How long one page may be searched for. A filter that matches little in a long history answers what it has found by
+/// then, with a cursor to go on.
+const PATIENCE: Duration = Duration::from_millis(150);
 
-/// Events that match, oldest first.
+/// Above every name of a destination.
+const ABOVE_ALL: &str = "\u{10ffff}";
+
+/// Events that match, in the order that was asked for.
 pub(super) fn list(view: &View<'_>, list: &List) -> Result<Listing> {
-    let filter = &list.filter;
     let limit = list.limit.max(1) as usize;
-    let (mut after, _) = place_of(list.from.as_ref())?;
-    let candidates = Candidates::of(view, filter);
+    let mut search = Search::begin(view, list, Some(Instant::now() + PATIENCE))?;
     let mut listing = Listing::default();
-    loop {
-        let places = candidates.behind(view, after)?;
-        let Some(last) = places.last().copied() else {
+    while let Some(place) = search.next(view)? {
+        if listing.events.len() == limit {
+            listing.next = search.passed.map(|place| Cursor::at(place, ""));
             return Ok(listing);
-        };
-        for place in places {
-            let Some(record) = record(view, place)? else {
-                continue;
-            };
-            if !record
-                .routes
-                .iter()
-                .any(|route| filter.matches(&record, route, Timestamp(view.standing.now)))
-            {
-                continue;
-            }
-            if listing.events.len() == limit {
-                let shown = listing.events.last().map(|record| row::place(record.seq));
-                listing.next = shown.map(|place| Cursor::at(place, ""));
-                return Ok(listing);
-            }
-            listing.events.push(record);
         }
-        after = last;
+        search.passed = Some(place);
+        listing.events.extend(record(view, place)?);
     }
+    listing.next = search.ended_at().map(|place| Cursor::at(place, ""));
+    Ok(listing)
+}
+
+/// Every record that has the id, with its story.
+pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
+    let mut records = find(view, id)?;
+    for record in &mut records {
+        timeline::tell(view, record)?;
+    }
+    Ok(records)
 }
 
 /// Every record that has the id.
-pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
+pub(super) fn find(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
     let filter = Filter {
         event_id: Some(id.clone()),
         ..Filter::default()
     };
-    Ok(list(view, &List::first(u32::MAX, filter))?.events)
+    let all = List::first(u32::MAX, filter);
+    let mut search = Search::begin(view, &all, None)?;
+    let mut records = Vec::new();
+    while let Some(place) = search.next(view)? {
+        records.extend(record(view, place)?);
+    }
+    Ok(records)
 }
 
-/// The places that a filter may be about: a superset, in order, found without reading tables that cannot match.
-struct Candidates {
-    /// None when no table can hold a match.
-    sql: Option<String>,
-    values: Vec<Value>,
+/// The places of events that match, merged from all tables.
+struct Search<'a> {
+    filter: &'a Filter,
+    towards: Towards,
+    until: Option<Instant>,
+    walks: Vec<Walk>,
+    /// The last place that was answered.
+    passed: Option<i64>,
+    out_of_time: bool,
 }
 
-impl Candidates {
-    fn of(view: &View<'_>, filter: &Filter) -> Self {
-        let needs_error = filter.error_kind.is_some() || filter.failing_for.is_some();
-        let mut arms = Vec::new();
-        let mut values = Vec::new();
-        if filter.wants(Status::Pending) && filter.destination.is_none() && !needs_error {
-            arms.push(Self::arm(view, filter, "{outbox}", "1", &mut values));
-        }
-        let (dead, live) = filter.wants_parked();
-        if dead || live {
-            let only = match (dead, live) {
-                (true, false) => "dead = 1",
-                (false, true) => "dead = 0",
-                _ => "1",
-            };
-            let only = match filter.failing_for {
-                Some(least) => {
-                    let before = schema::since(view.standing.now, least);
-                    format!("{only} AND failures > 0 AND first_failed_at <= {before}")
-                }
-                None => only.to_owned(),
-            };
-            arms.push(Self::arm(view, filter, "{outbox_parked}", &only, &mut values));
-        }
-        let outcomes = match (filter.wants(Status::Published), filter.wants(Status::Discarded)) {
-            (true, true) => Some("outcome IN ('published', 'discarded')"),
-            (true, false) => Some("outcome = 'published'"),
-            (false, true) => Some("outcome = 'discarded'"),
-            (false, false) => None,
+/// How far one table was searched.
+struct Walk {
+    arm: Arm,
+    at: i64,
+    found: VecDeque<i64>,
+    strides: usize,
+    ended: bool,
+}
+
+impl<'a> Search<'a> {
+    fn begin(view: &View<'_>, list: &'a List, until: Option<Instant>) -> Result<Self> {
+        let towards = match list.newest_first {
+            true => Towards::Oldest,
+            false => Towards::Newest,
         };
-        if let Some(only) = outcomes.filter(|_| !needs_error) {
-            arms.push(Self::arm(view, filter, "{outbox_sent}", only, &mut values));
-        }
-        let sql = (!arms.is_empty()).then(|| format!("{} ORDER BY seq LIMIT ?", arms.join(" UNION ")));
-        Self { sql, values }
+        let at = match (&list.from, towards) {
+            (Some(from), _) => place_of(Some(from))?.0,
+            (None, Towards::Newest) => 0,
+            (None, Towards::Oldest) => i64::MAX,
+        };
+        let walk = |arm| Walk {
+            arm,
+            at,
+            found: VecDeque::new(),
+            strides: 0,
+            ended: false,
+        };
+        let arms = Arm::all(view, &list.filter, towards);
+        Ok(Self {
+            filter: &list.filter,
+            towards,
+            until,
+            walks: arms.into_iter().map(walk).collect(),
+            passed: None,
+            out_of_time: false,
+        })
     }
 
-    fn arm(view: &View<'_>, filter: &Filter, table: &str, only: &str, values: &mut Vec<Value>) -> String {
-        let mut arm = view.sql(&format!("SELECT seq FROM {table} WHERE seq > ? AND {only}"));
-        // The place to begin at differs from call to call; null marks where it goes.
-        values.push(Value::Null);
-        let mut also = |condition: &str, value: &str| {
-            arm.push_str(condition);
-            values.push(Value::from(value.to_owned()));
-        };
-        if let Some(id) = &filter.event_id {
-            match row::place_of(&view.standing.outbox_id, id) {
-                Some(place) => also(" AND seq = CAST(? AS INTEGER)", &place.to_string()),
-                None => also(" AND event_id = ?", id.as_str()),
+    /// The next place that matches; none at the end, or when the time is over.
+    fn next(&mut self, view: &View<'_>) -> Result<Option<i64>> {
+        for index in 0..self.walks.len() {
+            while self.walks[index].is_unsure() {
+                if self.is_late() && self.walks.iter().all(|walk| walk.strides > 0) {
+                    self.out_of_time = true;
+                    return Ok(None);
+                }
+                self.walks[index].go_on(view, self.filter, self.towards)?;
             }
         }
-        if let Some(name) = &filter.event_type {
-            also(" AND event_type = ?", name);
+        let fronts = self.walks.iter().filter_map(|walk| walk.found.front().copied());
+        let next = match self.towards {
+            Towards::Newest => fronts.min(),
+            Towards::Oldest => fronts.max(),
+        };
+        for walk in &mut self.walks {
+            if walk.found.front().copied() == next {
+                walk.found.pop_front();
+            }
         }
-        if let Some(key) = &filter.key {
-            also(
-                " AND coalesce(event_key, aggregate_type || '/' || aggregate_id) = ?",
-                key,
-            );
-        }
-        if let Some(destination) = &filter.destination {
-            also(" AND destination = ?", destination.as_str());
-        }
-        if let Some(kind) = &filter.error_kind {
-            also(" AND error_kind = ?", kind);
-        }
-        arm
+        Ok(next)
     }
 
-    fn behind(&self, view: &View<'_>, after: i64) -> Result<Vec<i64>> {
-        let Some(sql) = &self.sql else {
-            return Ok(Vec::new());
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Where to go on with a search that ran out of time: nothing that matches lies between the last answer and here.
+    fn ended_at(&self) -> Option<i64> {
+        let unfinished = self.walks.iter().filter(|walk| !walk.ended);
+        // What a walk has found and not answered is still to come.
+        let known = unfinished.map(|walk| walk.at);
+        let found = self.walks.iter().filter_map(|walk| walk.found.front().copied());
+        let least = match self.towards {
+            Towards::Newest => known.chain(found.map(|place| place - 1)).min(),
+            Towards::Oldest => known.chain(found.map(|place| place + 1)).max(),
         };
-        let begin = self.values.iter().map(|value| match value {
-            Value::Null => Value::Integer(after),
-            value => value.clone(),
-        });
-        let values: Vec<Value> = begin.chain([Value::Integer(STRIDE)]).collect();
-        let mut statement = view.tx.prepare_cached(sql)?;
-        let places = statement.query_map(params_from_iter(values), |row| row.get(0))?;
-        Ok(places.collect::<rusqlite::Result<_>>()?)
+        least.filter(|_| self.out_of_time)
+    }
+}
+
+impl Walk {
+    /// Whether it cannot say what comes next in its table.
+    fn is_unsure(&self) -> bool {
+        self.found.is_empty() && !self.ended
+    }
+
+    fn go_on(&mut self, view: &View<'_>, filter: &Filter, towards: Towards) -> Result<()> {
+        let destination = match towards {
+            Towards::Newest => ABOVE_ALL,
+            Towards::Oldest => "",
+        };
+        let mut rows = self.arm.stride(view, (self.at, destination))?;
+        self.strides += 1;
+        self.ended = rows.len() < STRIDE;
+        let (first, last) = (
+            rows.first().map(|row| row.place),
+            rows.last().map(|row| row.place),
+        );
+        // The rows of the last event may go on beyond the stride.
+        if !self.ended && first != last {
+            rows.retain(|row| Some(row.place) != last);
+        }
+        for row in rows {
+            self.at = row.place;
+            if self.found.back() != Some(&row.place) && row.is_meant(view, filter) {
+                self.found.push_back(row.place);
+            }
+        }
+        Ok(())
     }
 }

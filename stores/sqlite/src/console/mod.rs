@@ -1,19 +1,29 @@
 //! What operators see and do. Reads have a connection of their own; writes are short transactions of the writer.
 
 mod act;
+mod arm;
+mod audit;
 mod control;
+mod edit;
+mod groups;
+mod job;
 mod list;
 mod record;
+mod replay;
+mod seen;
 mod sent;
 mod stats;
+mod tally;
+mod timeline;
 
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
-    Stats, Status, StoreError,
+    Act, AuditPage, BoxFuture, Chunk, Console, Control, Cursor, Edit, EventId, EventRecord, Group, InForce,
+    Job, JobId, JobVerb, List, Listing, NewJob, SentPage, Stats, Status, Step, StoreError,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-pub(crate) use act::audit;
+pub(crate) use audit::{Entry, write_down};
+pub(crate) use job::{advance, load};
 
 use crate::error::Result;
 use crate::ident::Tables;
@@ -45,16 +55,50 @@ impl Console for SqliteStore {
     }
 
     fn groups(&self) -> BoxFuture<'_, Result<Vec<Group>, StoreError>> {
-        Box::pin(self.view("grouping failures", |view| stats::groups(&view)))
+        Box::pin(self.view("grouping failures", |view| groups::groups(&view)))
     }
 
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>> {
-        Box::pin(self.change("changing parked events", move |view| act::step(&view, &act)))
+        Box::pin(self.change("changing parked events", move |view| act::act(&view, &act)))
+    }
+
+    fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
+        Box::pin(self.change("changing a payload", move |view| edit::edit(&view, &edit)))
+    }
+
+    fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.change("beginning a job", move |view| job::begin(&view, &job)))
+    }
+
+    fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
+        Box::pin(self.change("going on with a job", move |view| job::step(&view, &job, limit)))
+    }
+
+    fn jobs(&self, only: Option<JobId>, limit: u32) -> BoxFuture<'_, Result<Vec<Job>, StoreError>> {
+        Box::pin(self.view("looking up jobs", move |view| {
+            job::jobs(&view, only.as_ref(), limit)
+        }))
+    }
+
+    fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.change("steering a job", move |view| {
+            job::steer(&view, &job, verb, &actor)
+        }))
     }
 
     fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.change("pausing or resuming", move |view| {
             control::decide(&view, &control, &actor)
+        }))
+    }
+
+    fn controls(&self) -> BoxFuture<'_, Result<Vec<InForce>, StoreError>> {
+        Box::pin(self.view("looking up what is paused", |view| control::in_force(&view)))
+    }
+
+    fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
+        Box::pin(self.view("reading the audit", move |view| {
+            audit::page(&view, limit, from.as_ref())
         }))
     }
 }
@@ -92,6 +136,7 @@ impl SqliteStore {
             .await
     }
 
+    /// A change that relays are to hear of.
     pub(crate) async fn change<T, F>(&self, doing: &'static str, write: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -104,6 +149,20 @@ impl SqliteStore {
                 // The writer does not hear its own commits.
                 session.bells.ring();
                 Ok(answer)
+            })
+            .await
+    }
+
+    /// A change that gives relays nothing to do.
+    pub(crate) async fn tend<T, F>(&self, doing: &'static str, write: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(View<'_>) -> Result<T> + Send + 'static,
+    {
+        let tables = self.tables_shared();
+        self.writer()
+            .call(doing, move |session| {
+                in_transaction(&mut session.connection, &tables, write)
             })
             .await
     }
@@ -128,4 +187,14 @@ pub(crate) fn status(word: &str) -> Status {
 /// The place and destination of a cursor; below everything when there is none.
 pub(crate) fn place_of(cursor: Option<&Cursor>) -> Result<(i64, String)> {
     Ok(cursor.map(Cursor::place).transpose()?.unwrap_or_default())
+}
+
+/// A count as SQLite has it.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A count as the core has it.
+pub(crate) fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }

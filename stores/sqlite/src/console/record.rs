@@ -1,6 +1,6 @@
 //! One event, put together from wherever it stands.
 
-use postrider_core::{DestinationName, EventRecord, RecordedRoute, Status, Timestamp};
+use postrider_core::{DestinationName, EventRecord, JobId, RecordedRoute, Status, Timestamp};
 use rusqlite::{Row, params};
 
 use super::{View, status};
@@ -9,7 +9,8 @@ use crate::row::Stored;
 
 const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = ?1";
 
-const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
+const PARKED: &str =
+    "SELECT {columns}, destination, status, attempts, failures, error_kind, error_group, error_text,
             first_failed_at, last_failed_at, iif(dead = 1, NULL, next_attempt_at) AS tried_again_at
      FROM {outbox_parked_status} WHERE seq = ?1 ORDER BY severity, destination";
 
@@ -54,7 +55,7 @@ fn begin(view: &View<'_>, row: &Row<'_>, route: RecordedRoute) -> Result<EventRe
         created_at: stored.created_at,
         event: stored.event,
         bad_payload: stored.bad_payload,
-        replay: None,
+        replay: stored.replay.map(JobId),
         routes: vec![route],
         timeline: Vec::new(),
         original: None,
@@ -69,6 +70,7 @@ fn parked_route(row: &Row<'_>) -> rusqlite::Result<RecordedRoute> {
         attempts: row.get("attempts")?,
         failures: row.get("failures")?,
         error_kind: row.get("error_kind")?,
+        error_group: row.get("error_group")?,
         error: row.get("error_text")?,
         failed: first
             .zip(last)

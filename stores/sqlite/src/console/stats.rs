@@ -1,10 +1,11 @@
-//! The state in numbers, and failures that look alike. Nothing here touches the history.
+//! The state in numbers. Nothing here touches the history.
 
 use std::time::Duration;
 
-use postrider_core::{DestinationName, Group, LiveRelay, RelayId, Shard, Stats, Timestamp};
+use postrider_core::{LiveRelay, RelayId, Shard, Stats};
 
-use super::{View, status};
+use super::tally::Parked;
+use super::{View, count};
 use crate::clock;
 use crate::error::Result;
 
@@ -26,24 +27,10 @@ pub(super) fn stats(view: &View<'_>) -> Result<Stats> {
         };
         Ok((stats, row.get::<_, Option<i64>>(4)?))
     })?;
-    let sql =
-        view.sql("SELECT status, count(*), min(enqueued_at) FROM {outbox_parked_status} GROUP BY status");
-    let mut statement = view.tx.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let status = status(&row.get::<_, String>(0)?);
-        let rows = count(row.get(1)?);
-        match status.as_str() {
-            "DEAD_LETTER" => {
-                stats.dead = rows;
-                continue;
-            }
-            word => stats.parked.insert(word, rows),
-        };
-        if status != postrider_core::Status::Scheduled {
-            oldest = [oldest, row.get(2)?].into_iter().flatten().min();
-        }
-    }
+    let parked = Parked::count(view)?;
+    stats.dead = parked.dead;
+    oldest = [oldest, parked.oldest(view)?].into_iter().flatten().min();
+    stats.parked = parked.words;
     stats.relays = relays(view)?;
     stats.oldest = oldest.map(|at| -> Duration { clock::until(at, view.standing.now) });
     Ok(stats)
@@ -73,32 +60,4 @@ fn relays(view: &View<'_>) -> Result<Vec<LiveRelay>> {
         }
     }
     Ok(relays)
-}
-
-/// Failures by destination and kind, the most frequent first.
-pub(super) fn groups(view: &View<'_>) -> Result<Vec<Group>> {
-    let sql = view.sql(
-        "SELECT destination, error_kind, max(error_text), count(*),
-                min(coalesce(first_failed_at, updated_at)), max(coalesce(last_failed_at, updated_at))
-         FROM {outbox_parked} WHERE error_kind IS NOT NULL
-         GROUP BY destination, error_kind ORDER BY count(*) DESC, destination, error_kind",
-    );
-    let mut statement = view.tx.prepare(&sql)?;
-    let groups = statement.query_map([], |row| {
-        let destination: String = row.get(0)?;
-        Ok(Group {
-            destination: (!destination.is_empty()).then(|| DestinationName::from(destination)),
-            error_kind: row.get(1)?,
-            fingerprint: String::new(),
-            example: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
-            count: count(row.get(3)?),
-            dead: 0,
-            seen: (Timestamp(row.get(4)?), Timestamp(row.get(5)?)),
-        })
-    })?;
-    Ok(groups.collect::<rusqlite::Result<_>>()?)
-}
-
-fn count(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }

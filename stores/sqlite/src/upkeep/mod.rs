@@ -1,13 +1,64 @@
-//! What keeps the tables small: removal by age, and the duties that one relay does for all.
+//! What keeps the tables small: removal by age, the history as rows, and the duties that one relay does for all.
 
+mod duty;
+mod history;
 mod purge;
+mod restore;
 
-use postrider_core::{BoxFuture, Purge, Purged, StoreError, Upkeep};
+use postrider_core::{
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    StoreError, Upkeep,
+};
 
 use crate::store::SqliteStore;
 
 impl Upkeep for SqliteStore {
+    fn claim(&self, duty: Duty) -> BoxFuture<'_, Result<Claim, StoreError>> {
+        Box::pin(self.tend("claiming a duty", move |view| duty::claim(&view, &duty)))
+    }
+
+    fn finish(&self, duty: Duty, note: String) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.tend("finishing a duty", move |view| duty::finish(&view, &duty, &note)))
+    }
+
+    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.tend("forgetting duties", move |view| {
+            duty::forget(&view, &prefix, &but)
+        }))
+    }
+
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        Box::pin(self.change("removing what is old", move |view| purge::purge(&view, &purge)))
+        const DOING: &str = "removing what is old";
+        match purge.dry_run {
+            true => Box::pin(self.view(DOING, move |view| purge::count(&view, &purge))),
+            false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge))),
+        }
+    }
+
+    fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
+        Box::pin(self.view("reading the history", move |view| history::page(&view, &ask)))
+    }
+
+    fn mark(
+        &self,
+        job: JobId,
+        cursor: Cursor,
+        rows: u64,
+        done: bool,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.tend("marking how far a job has come", move |view| {
+            restore::mark(&view, &job, cursor, rows, done)
+        }))
+    }
+
+    fn restore(
+        &self,
+        job: JobId,
+        rows: Vec<HistoryRow>,
+        cursor: Cursor,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.tend("restoring rows of the history", move |view| {
+            restore::restore(&view, &job, &rows, cursor)
+        }))
     }
 }

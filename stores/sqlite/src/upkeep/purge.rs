@@ -1,30 +1,164 @@
-//! Removal by age.
+//! Removal by age. Queued and parked rows are nobody's to remove here.
 
-use postrider_core::{Kept, Purge, Purged, StoreError};
+use postrider_core::{Kept, Purge, Purged, Seq, StoreErrorKind};
+use rusqlite::params;
 
-use crate::console::{View, audit};
-use crate::error::Result;
-use crate::schema;
-use crate::settle;
+use crate::console::{Entry, View, count as count_of, write_down};
+use crate::error::{Error, Result};
+use crate::ident::Tables;
+use crate::{row, schema};
 
-pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
-    match purge.what {
-        Kept::History if !purge.dry_run && purge.not_after.is_none() => history(view, purge),
-        _ => Err(StoreError::unsupported().into()),
-    }
+/// What is older than its term, as rows of one table.
+struct Old {
+    /// The select of their row numbers: ?1 is the time, ?2 the highest place, ?3 how many.
+    ids: String,
+    /// How one of them is removed.
+    remove: String,
+    before: i64,
+    up_to: i64,
 }
 
-fn history(view: &View<'_>, purge: &Purge) -> Result<Purged> {
-    let before = schema::since(view.standing.now, purge.older_than);
-    let gone = settle::purge(view.tx, view.tables, before, purge.limit as usize)? as u64;
-    if gone > 0 {
-        let actor = purge.actor.as_deref().unwrap_or("-");
-        let detail = format!("older than {}s", purge.older_than.as_secs());
-        audit(view, actor, "purge", &detail, gone, 0)?;
+/// Removes up to the limit.
+pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
+    let Some(old) = Old::of(view, purge)? else {
+        return Ok(nothing());
+    };
+    // Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole table when the statistics are
+    // those of a time when it was small.
+    let mut find = view.tx.prepare_cached(&old.ids)?;
+    let ids = find.query_map(params![old.before, old.up_to, purge.limit], |row| row.get(0))?;
+    let ids: Vec<rusqlite::types::Value> = ids.collect::<rusqlite::Result<_>>()?;
+    let mut remove = view.tx.prepare_cached(&old.remove)?;
+    for id in &ids {
+        remove.execute([id])?;
+    }
+    let gone = ids.len() as u64;
+    if let Some(actor) = purge.actor.as_deref().filter(|_| gone > 0) {
+        let detail = serde_json::json!({
+            "what": word(&purge.what),
+            "older_than_seconds": purge.older_than.as_secs(),
+        });
+        write_down(
+            view,
+            &Entry {
+                touched: gone,
+                ..Entry::new(actor, "purge", &detail.to_string())
+            },
+        )?;
     }
     Ok(Purged {
         rows: gone,
         exact: true,
         more: gone >= u64::from(purge.limit),
     })
+}
+
+/// How many would go, whatever the limit of a step is.
+pub(super) fn count(view: &View<'_>, purge: &Purge) -> Result<Purged> {
+    let Some(old) = Old::of(view, purge)? else {
+        return Ok(nothing());
+    };
+    let sql = format!("SELECT count(*) FROM ({})", old.ids);
+    let rows: i64 = view
+        .tx
+        .query_row(&sql, params![old.before, old.up_to, i64::MAX], |row| row.get(0))?;
+    Ok(Purged {
+        rows: count_of(rows),
+        exact: true,
+        more: false,
+    })
+}
+
+fn nothing() -> Purged {
+    Purged {
+        rows: 0,
+        exact: true,
+        more: false,
+    }
+}
+
+fn word(what: &Kept) -> &str {
+    match what {
+        Kept::History => "history",
+        Kept::Audit => "audit",
+        Kept::Jobs => "jobs",
+        Kept::Originals => "originals",
+        Kept::Restored => "restored",
+        Kept::Inbox(name) => name,
+    }
+}
+
+impl Old {
+    fn of(view: &View<'_>, purge: &Purge) -> Result<Option<Old>> {
+        let before = schema::since(view.standing.now, purge.older_than);
+        let old = |ids: &str, table: &str| Old {
+            ids: view.sql(ids),
+            remove: view.sql(&format!("DELETE FROM {table} WHERE rowid = ?1")),
+            before,
+            up_to: i64::MAX,
+        };
+        Ok(Some(match &purge.what {
+            Kept::History => Old {
+                up_to: history_up_to(view, purge.not_after)?,
+                ..old(HISTORY, "{outbox_sent}")
+            },
+            Kept::Audit => old(AUDIT, "{outbox_audit}"),
+            Kept::Jobs => old(JOBS, "{outbox_job}"),
+            Kept::Originals => old(ORIGINALS, "{outbox_original}"),
+            Kept::Restored => old(RESTORED, "{outbox_restored}"),
+            Kept::Inbox(name) => return inbox(view, name, before),
+        }))
+    }
+}
+
+pub(crate) const HISTORY: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
+     WHERE published_at <= ?1 AND seq <= ?2 ORDER BY published_at LIMIT ?3";
+
+const AUDIT: &str = "SELECT id FROM {outbox_audit} INDEXED BY {outbox_audit_time}
+     WHERE at <= {iso ?1} AND ?2 > 0 ORDER BY at LIMIT ?3";
+
+const JOBS: &str = "SELECT rowid FROM {outbox_job} WHERE ended_at <= ?1 AND ?2 > 0 LIMIT ?3";
+
+const ORIGINALS: &str = "SELECT o.rowid FROM {outbox_original} o WHERE o.edited_at <= ?1 AND ?2 > 0
+       AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = o.seq AND p.destination = o.destination)
+     LIMIT ?3";
+
+/// Not while a replay still reads them.
+const RESTORED: &str = "SELECT id FROM {outbox_restored} r INDEXED BY {outbox_restored_time}
+     WHERE restored_at <= ?1 AND ?2 > 0 AND NOT EXISTS (
+         SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
+           AND (j.id = r.job_id OR (j.kind = 'replay' AND json_extract(j.spec, '$.restored') = r.job_id)))
+     ORDER BY restored_at LIMIT ?3";
+
+/// The highest place that may go: nothing that was not archived yet, and nothing that a replay has still to read.
+fn history_up_to(view: &View<'_>, not_after: Option<Seq>) -> Result<i64> {
+    let sql = view.sql(
+        "SELECT min(CAST(coalesce(cursor, '0') AS INTEGER)) FROM {outbox_job}
+         WHERE kind = 'replay' AND state IN ('running', 'paused') AND json_extract(spec, '$.restored') IS NULL",
+    );
+    let replayed: Option<i64> = view.tx.query_row(&sql, [], |row| row.get(0))?;
+    let archived = not_after.map_or(i64::MAX, row::place);
+    // The place of the cursor itself may not be done yet: its event may have gone to another destination too.
+    Ok(replayed.map_or(i64::MAX, |place| place - 1).min(archived))
+}
+
+/// The inbox with this name, where there is one.
+fn inbox(view: &View<'_>, name: &str, before: i64) -> Result<Option<Old>> {
+    let tables = Tables::new(name).map_err(|error| Error::new(StoreErrorKind::Other, error.to_string()))?;
+    let exists = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE";
+    if !view.tx.prepare_cached(exists)?.exists([name])? {
+        return Ok(None);
+    }
+    // Such a table has no row numbers: its key is consumer and id.
+    Ok(Some(Old {
+        ids: tables.sql(
+            "SELECT json_array(consumer, event_id) FROM {outbox} INDEXED BY {outbox_time}
+             WHERE processed_at <= ?1 AND ?2 > 0 ORDER BY processed_at LIMIT ?3",
+        ),
+        remove: tables.sql(
+            "DELETE FROM {outbox} WHERE consumer = json_extract(?1, '$[0]') AND event_id = json_extract(?1, '$[1]')",
+        ),
+        before,
+        up_to: i64::MAX,
+    }))
 }

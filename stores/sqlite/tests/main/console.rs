@@ -187,7 +187,7 @@ async fn a_filter_that_matches_little_does_not_hold_the_write_lock_for_long() {
          SELECT i, 'd', 0, 'k' || i, 'e' || i, iif(i = 4999, 'Rare', 'T'), 'A', '1', 1, 1, 0, 0, 0, 0, 0 FROM n",
     );
     let filter = Filter {
-        event_type: Some("Rare".to_owned()),
+        text: Some("rare".to_owned()),
         ..Filter::default()
     };
     let mut step = act(Verb::Redrive, filter);

@@ -18,6 +18,7 @@ mod crash;
 mod faults;
 mod history;
 mod inbox;
+mod lifecycle;
 mod plans;
 mod produce;
 mod reset;

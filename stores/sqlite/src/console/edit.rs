@@ -1,0 +1,94 @@
+//! A person changes a payload and sends the event again.
+
+use postrider_core::{Chunk, Edit, Filter, Payload, Status, StoreErrorKind};
+use rusqlite::params;
+use serde_json::json;
+
+use super::View;
+use super::act::{elsewhere, redrive};
+use super::arm::{Arm, Towards};
+use super::audit::{Entry, write_down};
+use crate::error::{Error, Result};
+use crate::row::Stored;
+
+pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
+    let filter = Filter {
+        event_id: Some(edit.event_id.clone()),
+        destination: edit.destination.clone(),
+        ..Filter::default()
+    };
+    let mut chunk = Chunk::default();
+    let mut before = Vec::new();
+    for row in Arm::parked(view, &filter, Towards::Newest).stride(view, (0, ""))? {
+        if !row.is_meant(view, &filter) {
+            continue;
+        }
+        if !matches!(row.status(), Status::DeadLetter | Status::Retrying) {
+            chunk.refused.push((row.event_id().clone(), row.status()));
+            continue;
+        }
+        keep_original(view, row.place, &row.destination, &edit.actor)?;
+        before.push(stored(view, row.place, &row.destination)?.payload_hash());
+        change(view, row.place, &row.destination, edit)?;
+        redrive(view, row.place, &row.destination)?;
+        if let Err(reason) = stored(view, row.place, &row.destination)?.event {
+            let text = format!("the event would not be valid with this payload: {reason}");
+            return Err(Error::new(StoreErrorKind::Other, text));
+        }
+        chunk.touched += 1;
+    }
+    if chunk == Chunk::default() {
+        chunk.refused = elsewhere(view, &filter)?;
+    }
+    // The audit names payloads by their hashes: what is in them is nobody's to read there.
+    let mut detail = filter.to_json();
+    detail["before"] = json!(before);
+    detail["after"] = edit.payload.hash().into();
+    write_down(
+        view,
+        &Entry {
+            touched: chunk.touched,
+            refused: chunk.refused.len() as u64,
+            event_id: Some(&edit.event_id),
+            ..Entry::new(&edit.actor, "edit", &detail.to_string())
+        },
+    )?;
+    Ok(chunk)
+}
+
+fn stored(view: &View<'_>, place: i64, destination: &str) -> Result<Stored> {
+    let sql = view.sql("SELECT {columns} FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2");
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let stored = statement.query_row(params![place, destination], |row| {
+        Stored::read(row, &view.standing.outbox_id, view.standing.now)
+    })?;
+    Ok(stored)
+}
+
+/// The first one stays: it is what the producer wrote.
+fn keep_original(view: &View<'_>, place: i64, destination: &str, actor: &str) -> Result<()> {
+    let sql = view.sql(
+        "INSERT INTO {outbox_original} (seq, destination, payload, payload_bytes, content_type, actor, edited_at)
+         SELECT seq, destination, payload, payload_bytes, content_type, ?3, ?4
+         FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2
+         ON CONFLICT (seq, destination) DO NOTHING",
+    );
+    let values = params![place, destination, actor, view.standing.now];
+    view.tx.execute(&sql, values)?;
+    Ok(())
+}
+
+fn change(view: &View<'_>, place: i64, destination: &str, edit: &Edit) -> Result<()> {
+    let (text, bytes): (Option<&str>, Option<&[u8]>) = match &edit.payload {
+        Payload::Text(text) => (Some(text), None),
+        Payload::Bytes(bytes) => (None, Some(bytes)),
+        Payload::Tombstone => (None, None),
+    };
+    let sql = view.sql(
+        "UPDATE {outbox_parked} SET payload = ?3, payload_bytes = ?4, content_type = coalesce(?5, content_type)
+         WHERE seq = ?1 AND destination = ?2",
+    );
+    let values = params![place, destination, text, bytes, edit.content_type];
+    view.tx.execute(&sql, values)?;
+    Ok(())
+}

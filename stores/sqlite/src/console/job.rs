@@ -1,0 +1,196 @@
+//! Long work that a person began: every step is one transaction with the job's own row.
+
+use postrider_core::{
+    Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Step, StoreErrorKind, Timestamp,
+};
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::act::Walk;
+use super::audit::{Entry, write_down};
+use super::{View, count, number, place_of, replay};
+use crate::error::{Error, Result};
+
+/// A job with what only the store knows of it.
+pub(crate) struct Work {
+    pub(crate) job: Job,
+    /// Rows with a higher place came later and are not meant.
+    pub(crate) bound: i64,
+}
+
+/// Begins a job. Its bound is the highest place that there is, so that rows which come later are not meant.
+pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
+    let sql = view.sql(
+        "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound, begun_at, updated_at)
+         VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?6)",
+    );
+    let id = JobId::new();
+    let (bound, now) = (bound(view, &new.kind)?, view.standing.now);
+    let values = params![id.as_str(), new.kind.as_str(), new.spec(), new.actor, bound, now];
+    view.tx.execute(&sql, values)?;
+    Ok(load(view, &id)?.job)
+}
+
+fn bound(view: &View<'_>, kind: &JobKind) -> Result<i64> {
+    let places = match kind {
+        JobKind::Act(_) => "SELECT max(seq) FROM {outbox_parked}",
+        // What is restored may come from another outbox, where places went further.
+        JobKind::Replay(replay) if replay.restored.is_some() => return Ok(i64::MAX),
+        JobKind::Replay(_) | JobKind::Archive | JobKind::Restore => "SELECT max(seq) FROM {outbox_sent}",
+    };
+    let highest: Option<i64> = view.tx.query_row(&view.sql(places), [], |row| row.get(0))?;
+    Ok(highest.unwrap_or(0))
+}
+
+/// One step. A job that is not running, or that is made of files, is answered as it is.
+pub(super) fn step(view: &View<'_>, id: &JobId, limit: u32) -> Result<Step> {
+    let mut work = load(view, id)?;
+    let kind = work.job.kind.clone();
+    let refused = match &kind {
+        _ if work.job.state != JobState::Running => Vec::new(),
+        JobKind::Archive | JobKind::Restore => Vec::new(),
+        JobKind::Replay(replay) => {
+            replay::step(view, &mut work, replay, limit)?;
+            Vec::new()
+        }
+        JobKind::Act(verb) => {
+            let walk = Walk {
+                verb,
+                filter: &work.job.filter,
+                from: place_of(work.job.cursor.as_ref())?,
+                bound: work.bound,
+                limit,
+                dry_run: false,
+            };
+            let walked = walk.go(view)?;
+            let job = &mut work.job;
+            job.cursor = Some(Cursor::at(walked.at.0, &walked.at.1));
+            job.state = match walked.done {
+                true => JobState::Done,
+                false => JobState::Running,
+            };
+            advance(view, job, walked.touched, walked.refused.len() as u64)?;
+            walked.refused
+        }
+    };
+    let job = load(view, id)?.job;
+    Ok(Step { job, refused })
+}
+
+/// Writes how far a job has come, and what this step of it did.
+pub(crate) fn advance(view: &View<'_>, job: &Job, touched: u64, refused: u64) -> Result<()> {
+    let ended = matches!(job.state, JobState::Done | JobState::Cancelled);
+    let sql = view.sql(
+        "UPDATE {outbox_job} SET cursor = ?2, state = ?3, touched = touched + ?4, refused = refused + ?5,
+                updated_at = ?6, ended_at = iif(?7, coalesce(ended_at, ?6), NULL)
+         WHERE id = ?1",
+    );
+    view.tx.prepare_cached(&sql)?.execute(params![
+        job.id.as_str(),
+        job.cursor.as_ref().map(|cursor| cursor.0.as_str()),
+        job.state.as_str(),
+        number(touched),
+        number(refused),
+        view.standing.now,
+        ended,
+    ])?;
+    if touched + refused == 0 {
+        return Ok(());
+    }
+    let as_begun = NewJob {
+        kind: job.kind.clone(),
+        filter: job.filter.clone(),
+        actor: job.actor.clone(),
+    };
+    write_down(
+        view,
+        &Entry {
+            touched,
+            refused,
+            job: Some(&job.id),
+            event_id: job.filter.event_id.as_ref(),
+            ..Entry::new(&job.actor, job.kind.as_str(), &as_begun.spec())
+        },
+    )
+}
+
+/// Pauses, resumes or cancels.
+pub(super) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
+    let mut job = load(view, id)?.job;
+    let state = verb.applied_to(job.state);
+    if state == job.state {
+        return Ok(job);
+    }
+    job.state = state;
+    advance(view, &job, 0, 0)?;
+    let taken_back = match (&job.kind, state) {
+        (JobKind::Replay(_), JobState::Cancelled) => replay::take_back(view, id)?,
+        _ => 0,
+    };
+    write_down(
+        view,
+        &Entry {
+            touched: taken_back,
+            job: Some(id),
+            ..Entry::new(actor, verb.as_str(), "{}")
+        },
+    )?;
+    Ok(load(view, id)?.job)
+}
+
+const COLUMNS: &str = "id, kind, spec, state, actor, touched, refused, cursor, begun_at, updated_at, bound,
+     iif(kind = 'replay', (SELECT count(*) FROM {outbox_parked} p INDEXED BY {outbox_parked_replay}
+         WHERE p.replay_id = j.id AND p.dead = 0), 0)";
+
+/// Jobs, newest first; or the one that is named.
+pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<Vec<Job>> {
+    let sql = view.sql(&format!(
+        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE ?1 IS NULL OR id = ?1 ORDER BY begun_at DESC, id DESC LIMIT ?2"
+    ));
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![only.map(JobId::as_str), limit])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push(read(row)?.job);
+    }
+    Ok(jobs)
+}
+
+/// The job, which must be there.
+pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
+    let sql = view.sql(&format!("SELECT {COLUMNS} FROM {{outbox_job}} j WHERE id = ?1"));
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let found = statement
+        .query_row([id.as_str()], |row| Ok(read(row)))
+        .optional()?;
+    found.unwrap_or_else(|| {
+        let text = format!("there is no job {id}; `postrider job list` shows those that are");
+        Err(Error::new(StoreErrorKind::Other, text))
+    })
+}
+
+fn read(row: &Row<'_>) -> Result<Work> {
+    let id: String = row.get(0)?;
+    let (kind, spec, state): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+    let known = JobKind::of_spec(&kind, &spec).zip(JobState::parse(&state));
+    let Some(((kind, filter), state)) = known else {
+        let text =
+            format!("the job {id} is of a kind that this version does not know; go on with a newer one");
+        return Err(Error::new(StoreErrorKind::Other, text));
+    };
+    Ok(Work {
+        job: Job {
+            id: JobId::from(id.as_str()),
+            kind,
+            filter,
+            state,
+            actor: row.get(4)?,
+            touched: count(row.get(5)?),
+            refused: count(row.get(6)?),
+            cursor: row.get::<_, Option<String>>(7)?.map(Cursor),
+            begun_at: Timestamp(row.get(8)?),
+            updated_at: Timestamp(row.get(9)?),
+            waiting: count(row.get(11)?),
+        },
+        bound: row.get(10)?,
+    })
+}

@@ -1,0 +1,193 @@
+//! Replays: copies of sent events, parked under keys of their own, so that relays send them beside the live flow.
+
+use postrider_core::{Cursor, Filter, JobId, JobState, Replay};
+use rusqlite::types::Value;
+use rusqlite::{Row, params};
+
+use super::job::{Work, advance};
+use super::seen::{self, Seen};
+use super::{View, place_of};
+use crate::error::Result;
+use crate::row::destination_text;
+
+/// Rows of the history that one step looks at. A step holds the write lock, and a replay of yesterday must not hold it
+/// while it walks over all that was published before.
+const VISITS: usize = 10_000;
+
+/// Above every name of a destination.
+const ABOVE_ALL: &str = "\u{10ffff}";
+
+/// Makes up to `limit` further copies, as many as still have room beside the live flow.
+pub(super) fn step(view: &View<'_>, work: &mut Work, replay: &Replay, limit: u32) -> Result<()> {
+    let waiting = u32::try_from(work.job.waiting).unwrap_or(u32::MAX);
+    let room = Replay::BESIDE.saturating_sub(waiting).min(limit) as usize;
+    let source = Source::of(work, replay);
+    let mut at = place_of(work.job.cursor.as_ref())?;
+    let (chosen, is_end) = source.choose(view, &mut at, room, replay.to.is_some())?;
+    let copies = chosen.len();
+    copy(view, &work.job.id, replay, &source, &chosen)?;
+    work.job.cursor = Some(Cursor::at(at.0, &at.1));
+    if is_end && copies == 0 && work.job.waiting == 0 {
+        work.job.state = JobState::Done;
+    }
+    advance(view, &work.job, copies as u64, 0)
+}
+
+/// Takes copies back that were not sent yet. What a relay has in flight may still arrive.
+pub(super) fn take_back(view: &View<'_>, id: &JobId) -> Result<u64> {
+    let sql = view.sql("DELETE FROM {outbox_parked} WHERE replay_id = ?1");
+    Ok(view.tx.execute(&sql, [id.as_str()])? as u64)
+}
+
+/// Where copies are made from.
+struct Source<'a> {
+    filter: &'a Filter,
+    table: &'static str,
+    index: &'static str,
+    /// The condition on ?3: an id, or the job that restored.
+    only: &'static str,
+    value: Value,
+    since: i64,
+    until: i64,
+    bound: i64,
+}
+
+impl<'a> Source<'a> {
+    fn of(work: &'a Work, replay: &Replay) -> Self {
+        let filter = &work.job.filter;
+        let text = |text: &str| Value::Text(text.to_owned());
+        let (table, index, only, value) = match (&replay.restored, &filter.event_id) {
+            (Some(job), _) => (
+                "{outbox_restored}",
+                "{outbox_restored_place}",
+                "job_id = ?3",
+                text(job.as_str()),
+            ),
+            (None, Some(id)) => (
+                "{outbox_sent}",
+                "{outbox_sent_event}",
+                "event_id = ?3",
+                text(id.as_str()),
+            ),
+            (None, None) => ("{outbox_sent}", "{outbox_sent_place}", "?3 IS NULL", Value::Null),
+        };
+        Self {
+            filter,
+            table,
+            index,
+            only,
+            value,
+            since: replay.since.map_or(i64::MIN, |at| at.0),
+            // What was published in the moment in which the job began had been published before.
+            until: replay.until.map_or(work.job.begun_at.0, |at| at.0 - 1),
+            bound: work.bound,
+        }
+    }
+
+    /// Up to `room` further rows in the order of their places, from behind `at`, which moves along; and whether the
+    /// source is at its end. An event that went to several destinations goes once to a single one.
+    fn choose(
+        &self,
+        view: &View<'_>,
+        at: &mut (i64, String),
+        room: usize,
+        once: bool,
+    ) -> Result<(Vec<i64>, bool)> {
+        let sql = view.sql(&format!(
+            "SELECT {columns}, id, published_at, outcome = 'published' AND replay_id IS NULL AND destination IS NOT NULL
+             FROM {table} INDEXED BY {index}
+             WHERE {only} AND seq >= ?1 AND (seq > ?1 OR coalesce(destination, '') > ?2) AND seq <= ?4
+             ORDER BY seq, coalesce(destination, '') LIMIT ?5",
+            columns = seen::SENT,
+            table = self.table,
+            index = self.index,
+            only = self.only,
+        ));
+        let mut statement = view.tx.prepare_cached(&sql)?;
+        let visits = i64::try_from(VISITS).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![at.0, at.1, self.value, self.bound, visits])?;
+        let (mut chosen, mut visited) = (Vec::new(), 0);
+        while let Some(row) = rows.next()? {
+            if chosen.len() == room {
+                return Ok((chosen, false));
+            }
+            visited += 1;
+            let place = (row.get(0)?, row.get(seen::DESTINATION)?);
+            if place <= *at {
+                continue;
+            }
+            *at = place;
+            if self.is_meant(view, row)? {
+                chosen.push(row.get(seen::COLUMNS)?);
+                if once {
+                    at.1 = ABOVE_ALL.to_owned();
+                }
+            }
+        }
+        Ok((chosen, visited < VISITS))
+    }
+
+    /// Only what was published in the time that is asked for, and is no copy itself.
+    fn is_meant(&self, view: &View<'_>, row: &Row<'_>) -> Result<bool> {
+        let published_at: i64 = row.get(seen::COLUMNS + 1)?;
+        let is_event: bool = row.get(seen::COLUMNS + 2)?;
+        let is_in_time = (self.since..=self.until).contains(&published_at);
+        Ok(is_event && is_in_time && Seen::read(view, row)?.is_meant(view, self.filter))
+    }
+}
+
+/// Parks copies of rows of the history, each at a place of its own, in their order.
+fn copy(view: &View<'_>, id: &JobId, replay: &Replay, source: &Source<'_>, rows: &[i64]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let sql = view.sql(&format!(
+        "INSERT INTO {{outbox_parked}} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at,
+                attempts, failures, maybe_sent, updated_at, event_type, aggregate_type, aggregate_id, event_key,
+                payload, payload_bytes, content_type, headers, priority, available_at, created_at, replay_id,
+                enqueued_at)
+         SELECT ?2, iif(?4 = '', destination, ?4), sign(coalesce(priority, 0)),
+                char(31) || 'replay' || char(31) || ?3 || char(31)
+                    || coalesce(event_key, aggregate_type || char(31) || aggregate_id),
+                event_id, 1, 0, ?5, 0, 0, 0, ?5, event_type, aggregate_type, aggregate_id, event_key,
+                payload, payload_bytes, content_type, headers, priority, available_at, created_at, ?3, ?5
+         FROM {table} WHERE id = ?1",
+        table = source.table,
+    ));
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let first = take_places(view, rows.len())?;
+    for (place, row) in (first..).zip(rows) {
+        let to = destination_text(replay.to.as_ref());
+        statement.execute(params![row, place, id.as_str(), to, view.standing.now])?;
+    }
+    Ok(())
+}
+
+/// Takes places out of the sequence of the outbox, so that no event is ever given one of them; answers the first.
+fn take_places(view: &View<'_>, count: usize) -> Result<i64> {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let name = view.tables.prefix();
+    let taken = view.tx.execute(
+        "UPDATE sqlite_sequence SET seq = seq + ?2 WHERE name = ?1 COLLATE NOCASE",
+        params![name, count],
+    )?;
+    if taken == 0 {
+        // Nothing was ever inserted: the history came from elsewhere.
+        let table: String = view.tx.query_row(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
+            [name],
+            |row| row.get(0),
+        )?;
+        view.tx.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)",
+            params![table, count],
+        )?;
+        return Ok(1);
+    }
+    let last: i64 = view.tx.query_row(
+        "SELECT seq FROM sqlite_sequence WHERE name = ?1 COLLATE NOCASE",
+        [name],
+        |row| row.get(0),
+    )?;
+    Ok(last - count + 1)
+}
