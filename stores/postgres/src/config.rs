@@ -47,6 +47,9 @@ pub struct PgOptions {
     /// How long one statement may take, and a transaction may stand idle; below a third of the lease, or a relay that
     /// hangs in one loses its shards. By default 3 seconds.
     pub statement_timeout: Duration,
+    /// Whether a read may take the short way; off only in tests, which hold both ways to the same contract.
+    #[doc(hidden)]
+    pub short_reads: bool,
 }
 
 /// How a connection to PostgreSQL is protected. A `sslmode` in the url chooses too: `disable` turns TLS off,
@@ -85,6 +88,7 @@ impl Default for PgOptions {
             poll_only: false,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(3),
+            short_reads: true,
         }
     }
 }
@@ -106,6 +110,8 @@ postrider_core::setters! {
         poll_only: bool,
         connect_timeout: Duration,
         statement_timeout: Duration,
+        #[doc(hidden)]
+        short_reads: bool,
     }
 }
 

@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
+use crate::config::PgOptions;
 use crate::decode;
 use crate::error::Result;
 use crate::heads::Round;
@@ -24,13 +25,16 @@ use crate::session::Session;
 pub(crate) struct Statements {
     by_range: String,
     near: Near,
+    short_reads: bool,
 }
 
 impl Statements {
-    pub(crate) fn new(tables: &Tables, dedup: bool) -> Self {
+    pub(crate) fn new(tables: &Tables, options: &PgOptions) -> Self {
+        let dedup = options.dedup_window().is_some();
         Self {
             by_range: sql(tables, dedup),
             near: Near::new(tables, dedup),
+            short_reads: options.short_reads,
         }
     }
 }
@@ -106,7 +110,8 @@ async fn ask(
     question: &Question,
     given: i64,
 ) -> Result<Vec<Row>> {
-    if statements.near.will_do(&question.floors, given)
+    if statements.short_reads
+        && statements.near.will_do(&question.floors, given)
         && let Some(rows) = statements.near.ask(session, &question.near()).await?
     {
         return Ok(rows);

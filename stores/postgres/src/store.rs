@@ -109,7 +109,7 @@ impl PgStore {
             (!options.poll_only).then(|| Arc::new(Bell::new(Arc::clone(sleeper), Arc::clone(&tables))));
         Ok(Self {
             inner: Arc::new(Inner {
-                reads_by: read::Statements::new(&tables, options.dedup_window().is_some()),
+                reads_by: read::Statements::new(&tables, &options),
                 settle_sql: settle::sql(&tables, options.history.is_some()),
                 writes: link(&address, Role::Relay, pooled),
                 operator: Operator::new(aside),

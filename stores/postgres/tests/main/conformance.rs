@@ -11,7 +11,9 @@ use tokio_postgres::{Client, NoTls, Transaction};
 
 const SHARDS: u16 = 8;
 
-struct Pg;
+struct Pg {
+    short_reads: bool,
+}
 
 impl StoreHarness for Pg {
     fn capabilities(&self) -> StoreCapabilities {
@@ -25,6 +27,7 @@ impl StoreHarness for Pg {
         Box::pin(async {
             let outbox = Fresh {
                 database: Postgres::shared().database(),
+                short_reads: self.short_reads,
             };
             outbox.store().up().await.expect("the tables are made");
             Box::new(outbox) as Box<dyn TestOutbox>
@@ -34,11 +37,12 @@ impl StoreHarness for Pg {
 
 struct Fresh {
     database: TestDatabase,
+    short_reads: bool,
 }
 
 impl Fresh {
     fn store(&self) -> PgStore {
-        let options = PgOptions::default().shards(SHARDS);
+        let options = PgOptions::default().shards(SHARDS).short_reads(self.short_reads);
         PgStore::lazy(&self.database.url, options).expect("the url is read")
     }
 }
@@ -192,4 +196,11 @@ async fn insert_plain(
     inserted.map(drop).map_err(|error| error.to_string())
 }
 
-postrider_testkit::store_suite!(Pg);
+postrider_testkit::store_suite!(Pg { short_reads: true });
+
+/// The short way of a read is taken whenever it does, so without this the long one would be held to little.
+mod range_by_range {
+    use super::Pg;
+
+    postrider_testkit::store_suite!(Pg { short_reads: false });
+}
