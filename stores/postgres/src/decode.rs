@@ -1,6 +1,7 @@
 //! The rows of a read as the engine knows them: the event, what stands in its way, and where its id was published
 //! before.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio_postgres::Row;
 use crate::clock::{self, Micros};
 use crate::error::Result;
 use crate::heads::Line;
-use crate::row::{Stored, destination, seq};
+use crate::row::{self, Stored, destination, seq};
 use crate::schema;
 
 /// The columns of the answer, as `read.sql` has them.
@@ -50,19 +51,62 @@ mod column {
     pub(super) const FILE: usize = BLOCKED + 19;
 }
 
-/// The names and types of the columns behind the row's own, and what the head of every answer says.
-const NAMED: &str = "NULL::text[] AS blocked, NULL::text[] AS sent_before, NULL::text AS destination, \
-     NULL::text AS order_key, NULL::bigint AS version, NULL::bigint AS attempts, NULL::bigint AS failures, \
-     NULL::boolean AS maybe_sent, NULL::boolean AS redriven, NULL::timestamptz AS first_failed_at, \
-     NULL::timestamptz AS last_failed_at, NULL::bigint AS range, NULL::text AS line, \
-     (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given, \
+/// The columns behind the row's own and before those of the head, as [`column`] has them, with their types.
+const BEHIND: [(&str, &str); column::GIVEN - column::BLOCKED] = [
+    ("blocked", "text[]"),
+    ("sent_before", "text[]"),
+    ("destination", "text"),
+    ("order_key", "text"),
+    ("version", "bigint"),
+    ("attempts", "bigint"),
+    ("failures", "bigint"),
+    ("maybe_sent", "boolean"),
+    ("redriven", "boolean"),
+    ("first_failed_at", "timestamptz"),
+    ("last_failed_at", "timestamptz"),
+    ("range", "bigint"),
+    ("line", "text"),
+];
+
+/// What the head of every answer says.
+const SAYS: &str = "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) AS given, \
      (SELECT max(m.version) FROM {outbox_migrations} m) AS installed, now() AS moment";
 
-/// A statement that answers in these columns: `{head}` stands for what the head has in common, `{no_head}` for its
-/// absence.
+/// A statement that answers in these columns. In its template `{head}` stands for what the head has in common,
+/// `{no_head}` and `{no_parked}` for the absence of what only the head or a parked row has, and `{only name: value; …}`
+/// for a row that has nothing else.
 pub(crate) fn answers(template: &str) -> String {
-    let no_head = ["NULL"; HEAD].join(", ");
-    template.replace("{head}", NAMED).replace("{no_head}", &no_head)
+    let nulls = |count: usize| vec!["NULL"; count].join(", ");
+    let named = BEHIND
+        .map(|(name, kind)| format!("NULL::{kind} AS {name}"))
+        .join(", ");
+    let template = template
+        .replace("{head}", &format!("{named}, {SAYS}"))
+        .replace("{no_head}", &nulls(HEAD))
+        .replace("{no_parked}", &nulls(column::RANGE - column::DESTINATION));
+    let mut parts = template.split("{only ");
+    let mut sql = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (values, rest) = part.split_once('}').unwrap_or((part, ""));
+        sql.push_str(&only(values));
+        sql.push_str(rest);
+    }
+    sql
+}
+
+/// A value for each column before the head: what is given by name, and nothing for the others.
+fn only(values: &str) -> String {
+    let given: BTreeMap<&str, &str> = values
+        .split(';')
+        .filter_map(|one| one.split_once(':'))
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .collect();
+    let own = row::COLUMNS.split(", ");
+    let columns = own.chain(BEHIND.iter().map(|(name, _)| *name));
+    let values: Vec<&str> = columns
+        .map(|name| given.get(name).copied().unwrap_or("NULL"))
+        .collect();
+    values.join(", ")
 }
 
 /// How many columns only the head of the answer fills: the last ones.

@@ -1,6 +1,6 @@
 -- Kinds of rows: 0 the head of the answer, 1 and 5 queued, 2 parked, 3 how far the search for heads went in a shard,
 -- 4 the first row that was left out of a range. All from one snapshot. Every kind has the columns of all, null where it has
--- nothing to say; decode.rs lists them in the order of kind 0, which names them. read_near.sql has the same columns.
+-- nothing to say; decode.rs lists them. read_near.sql has the same columns.
 WITH RECURSIVE
 lines AS (
     (SELECT n.* FROM unnest($7::smallint[], $8::text[], $9::text[]::uuid[], $10::smallint[]) s(shard, destination, line, lane)
@@ -146,14 +146,12 @@ SELECT 0 AS kind, {no_columns}, {head},
            AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due,
        pg_relation_filenode('{outbox}'::regclass)::bigint AS file
 UNION ALL
--- Kind 4: range and seq.
-SELECT 4, min(f.seq), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, f.range, NULL, {no_head}
+-- Kind 4.
+SELECT 4, {only seq: min(f.seq); range: f.range}, {no_head}
 FROM found f WHERE NOT (SELECT r.is_enough FROM room r) AND f.seq NOT IN (SELECT c.seq FROM fitting c) GROUP BY f.range
 UNION ALL
--- Kind 3: shard, lane, destination and line.
-SELECT 3, NULL, v.shard, v.lane, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, v.destination, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, v.line::text, {no_head}
+-- Kind 3.
+SELECT 3, {only shard: v.shard; lane: v.lane; destination: v.destination; line: v.line::text}, {no_head}
 FROM visited v
 WHERE v.n IN (SELECT max(w.n) FROM visited w GROUP BY w.shard) AND (SELECT count(*) FROM visited) >= $11::bigint
 UNION ALL
@@ -181,11 +179,11 @@ SELECT 1, {columns o},
                SELECT true FROM {outbox_parked} b
                WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead LIMIT 1))
        ) END,
-       {sent_before o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, NULL, {no_head}
+       {sent_before o}, {no_parked}, o.range, NULL, {no_head}
 FROM found o
 WHERE o.size <= {most} AND ((SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c))
 UNION ALL
 -- Kind 5: queued and too large to be an event, which is all that matters.
-SELECT 5, {cut o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, {too_large o}, {no_head}
+SELECT 5, {cut o}, NULL, NULL, {no_parked}, o.range, {too_large o}, {no_head}
 FROM found o
 WHERE o.size > {most} AND ((SELECT r.is_enough FROM room r) OR o.seq IN (SELECT c.seq FROM fitting c))

@@ -29,11 +29,10 @@ SELECT 0 AS kind, {no_columns}, {head}, NULL::timestamptz AS next_due_at, 0::big
 WHERE (SELECT s.yes FROM simple s)
 UNION ALL
 -- Kind 1.
-SELECT 1, {columns o}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.range, NULL, {no_head}
+SELECT 1, {columns o}, NULL, NULL, {no_parked}, o.range, NULL, {no_head}
 FROM found o
 WHERE (SELECT s.yes FROM simple s)
 UNION ALL
 -- Kind 6.
-SELECT 6, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {no_head}
+SELECT 6, {only }, {no_head}
 WHERE NOT (SELECT s.yes FROM simple s)
