@@ -14,10 +14,6 @@ pub(crate) const MAX_COLUMNS: usize = 120;
 /// Files that may be longer, with the reason.
 const LONG: &[(&str, &str)] = &[
     (
-        "crates/core/src/console.rs",
-        "the trait is its documentation: whoever adds a store reads the questions and their answers in one place",
-    ),
-    (
         "crates/relay/src/engine/arrive.rs",
         "what a row may be when it arrives is one list of cases",
     ),
