@@ -80,7 +80,7 @@ impl Model {
                 chosen.more = true;
                 break;
             }
-            if works_on(stride.verb, parked) {
+            if works_on(stride.verb, parked, now) {
                 chosen.places.insert(place.clone());
             } else {
                 chosen.refused.push((parked.row.event_id().clone(), route.status));
@@ -112,10 +112,10 @@ impl Model {
     }
 }
 
-fn works_on(verb: &Verb, parked: &Parked) -> bool {
+fn works_on(verb: &Verb, parked: &Parked, now: Duration) -> bool {
     match verb {
         Verb::Redrive => parked.can_redrive(),
         Verb::Discard(_) => true,
-        Verb::Move(_) => parked.can_move(),
+        Verb::Move(_) => parked.can_move(now),
     }
 }

@@ -57,7 +57,7 @@ impl Model {
     ) -> Vec<Seq> {
         let mut touched = Vec::new();
         for parked in self.parked.values_mut() {
-            if parked.can_move() && matches(parked) {
+            if parked.can_move(now) && matches(parked) {
                 parked.version += 1;
                 parked.next_attempt = now.saturating_add(by);
                 let available_at = Some(rows::timestamp(parked.next_attempt));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Job, JobState, Kept, Purge, Purged, Timestamp};
+use postrider_core::{Job, JobId, JobKind, JobState, Kept, Purge, Purged, Seq, Timestamp};
 
 use super::audit::Deed;
 use super::{Model, time};
@@ -20,7 +20,6 @@ impl Model {
                 remove(purge, numbers, |number| drop(self.audit.remove(number)))
             }
             Kept::Jobs => {
-                let has_ended = |job: &Job| matches!(job.state, JobState::Done | JobState::Cancelled);
                 let old = |job: &Job| has_ended(job) && is_old(now, job.updated_at, purge.older_than);
                 let ended = self.jobs.iter().filter(|filed| old(&filed.job));
                 let ids: Vec<_> = ended.map(|filed| filed.job.id.clone()).take(limit).collect();
@@ -34,10 +33,9 @@ impl Model {
                 remove(purge, places, |place| drop(self.originals.remove(place)))
             }
             Kept::Restored => {
-                let old = self
-                    .restored
-                    .iter()
-                    .filter(|(_, (at, _))| is_older(now, *at, purge.older_than));
+                let old = self.restored.iter().filter(|((job, _), (at, _))| {
+                    is_older(now, *at, purge.older_than) && !self.is_read_back(job)
+                });
                 let places: Vec<_> = old.map(|(place, _)| place.clone()).take(limit).collect();
                 remove(purge, places, |place| drop(self.restored.remove(place)))
             }
@@ -57,11 +55,34 @@ impl Model {
         })
     }
 
+    /// Whether a job that has not ended writes or reads what this one restored.
+    fn is_read_back(&self, restored: &JobId) -> bool {
+        let reads = |kind: &JobKind| match kind {
+            JobKind::Replay(replay) => replay.restored.as_ref() == Some(restored),
+            _ => false,
+        };
+        let jobs = self.jobs.iter().map(|filed| &filed.job);
+        jobs.filter(|job| !has_ended(job))
+            .any(|job| job.id == *restored || reads(&job.kind))
+    }
+
+    /// The last place that every replay of the history has passed.
+    fn passed_by_replays(&self) -> Seq {
+        let reads = |kind: &JobKind| matches!(kind, JobKind::Replay(replay) if replay.restored.is_none());
+        let replays = self
+            .jobs
+            .iter()
+            .filter(|filed| reads(&filed.job.kind) && !has_ended(&filed.job));
+        let passed = replays.map(|filed| filed.from().map_or(Seq(0), |(seq, _)| seq.before()));
+        passed.min().unwrap_or(Seq::MAX)
+    }
+
     fn purge_history(&mut self, now: Duration, purge: &Purge) -> u64 {
-        let old = self.history.iter().filter(|(_, record)| {
-            is_older(now, record.at, purge.older_than)
-                && purge.not_after.is_none_or(|archived| record.row.seq <= archived)
-        });
+        let up_to = self.passed_by_replays().min(purge.not_after.unwrap_or(Seq::MAX));
+        let old = self
+            .history
+            .iter()
+            .filter(|(_, record)| is_older(now, record.at, purge.older_than) && record.row.seq <= up_to);
         let numbers: Vec<u64> = old.map(|(n, _)| *n).take(purge.limit as usize).collect();
         remove(purge, numbers, |n| {
             if let Some(record) = self.history.remove(n)
@@ -91,4 +112,8 @@ fn is_older(now: Duration, at: Duration, than: Duration) -> bool {
 fn is_old(now: Duration, Timestamp(at): Timestamp, than: Duration) -> bool {
     let age = time(now).0.saturating_sub(at);
     Duration::from_micros(u64::try_from(age).unwrap_or(0)) > than
+}
+
+fn has_ended(job: &Job) -> bool {
+    matches!(job.state, JobState::Done | JobState::Cancelled)
 }

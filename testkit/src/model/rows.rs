@@ -93,9 +93,9 @@ impl Parked {
         self.dead || self.failure.is_some()
     }
 
-    /// Only a row that stands alone has a time of its own; one that has failed has come to it.
-    pub fn can_move(&self) -> bool {
-        !self.can_redrive() && self.row.key == OrderKey::alone(self.row.seq)
+    /// Only a row that stands alone has a time of its own; one that has come to it may be under way already.
+    pub fn can_move(&self, now: Duration) -> bool {
+        !self.can_redrive() && self.next_attempt > now && self.row.key == OrderKey::alone(self.row.seq)
     }
 
     /// A person has decided: the row gets all its attempts again. Its failure stays for people to read.

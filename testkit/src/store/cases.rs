@@ -1,8 +1,9 @@
 //! The list of all cases.
 
 use super::{
-    Case, Feature, blocked, console, content, doorbell, faults, lease, level_one, lines, operate, order,
-    parked, read, settle, share, takeover, versions,
+    Case, Feature, audit, blocked, console, content, control, doorbell, duty, edit, faults, find, job, keep,
+    lease, level_one, lines, operate, order, parked, read, replay, replayed, schedule, settle, share,
+    takeover, versions,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -171,5 +172,84 @@ cases! { $ store_suite, store, "Store"
         a_dry_run_only_counts [Console];
         a_bulk_verb_goes_on_where_it_stopped [Console];
         a_pause_reaches_every_relay [Console];
+    }
+    find {
+        every_filter_finds_what_it_says [Console Lists];
+        newest_first_is_the_reverse [Console Lists];
+        failures_are_grouped_by_fingerprint [Console Groups];
+        a_group_follows_the_last_failure [Console Groups];
+    }
+    job {
+        a_job_goes_on_where_it_was_killed [Console Jobs];
+        two_who_step_one_job_touch_each_row_once [Console Jobs];
+        a_job_leaves_later_rows_alone [Console Jobs];
+        a_cancelled_job_touches_nothing_more [Console Jobs];
+        each_step_is_audited_with_its_job [Console Jobs Audits];
+        a_dry_run_makes_no_job [Console Jobs];
+        a_thousand_dead_are_redriven_in_order [Console Jobs];
+        a_job_says_what_it_refused [Console Jobs];
+        jobs_are_listed_newest_first [Console Jobs];
+    }
+    schedule {
+        a_scheduled_row_is_moved_and_cancelled [Console Schedules];
+        a_row_whose_time_has_come_is_not_moved [Console Schedules];
+        what_is_not_scheduled_is_refused_with_its_state [Console Schedules];
+        a_due_row_is_found_among_many_scheduled [Schedules];
+    }
+    edit {
+        an_edit_keeps_the_original_and_the_order [Console Edits];
+        an_edited_row_stays_edited_when_it_is_sent [Console Edits];
+        an_edit_may_be_for_one_destination [Console Edits];
+        an_edit_of_another_state_is_refused_with_it [Console Edits];
+        an_edit_that_makes_no_event_changes_nothing [Console Edits];
+    }
+    control {
+        a_pause_says_who [Console Controls];
+        limits_reach_every_relay [Console Controls];
+        a_paused_key_holds_its_key_only [Console KeyPauses];
+        a_key_is_paused_as_people_see_it [Console Controls KeyPauses];
+        a_paused_key_resumes_in_order [Console KeyPauses];
+        a_pause_is_seen_by_nobody_as_an_event [Console KeyPauses];
+        a_dead_row_of_a_paused_key_is_redriven_and_held [Console KeyPauses];
+    }
+    replay {
+        a_replay_keeps_order_by_key [Console Copies];
+        a_replay_blocks_and_waits_for_nobody [Console Copies];
+        a_replay_resumes [Console Copies];
+        a_cancelled_replay_takes_its_copies_back [Console Copies];
+        a_replay_is_bounded [Console Copies];
+        a_replay_of_a_queued_id_disturbs_no_producer [Console Copies LevelOne];
+        a_copy_sent_elsewhere_is_no_delivery_of_the_event [Console Copies LevelOne];
+    }
+    replayed {
+        a_replay_goes_to_where_it_was_sent_or_is_told [Console Copies];
+        replayed_rows_are_not_replayed_again [Console Copies];
+        a_replay_is_of_what_was_asked_for [Console Copies];
+        a_restored_row_is_replayed_byte_exact [Console Copies Histories];
+    }
+    audit {
+        what_people_did_is_written_down [Console Audits];
+        the_audit_has_no_payloads [Console Audits Edits];
+        a_dry_run_is_not_written_down [Console Audits];
+        a_timeline_is_in_order [Console Audits Edits];
+    }
+    duty {
+        a_duty_is_done_once_a_slot [Console Duties];
+        a_duty_of_the_dead_is_taken_over [Console Duties];
+        a_slot_ahead_of_the_database_is_early [Console Duties Jobs];
+        duties_are_forgotten_by_prefix [Console Duties];
+    }
+    keep {
+        a_purge_touches_no_queued_or_parked_row [Console Purges];
+        a_dry_purge_only_counts [Console Purges];
+        a_purge_stops_at_the_archive [Console Purges Histories];
+        a_purge_leaves_what_a_replay_has_still_to_read [Console Purges Copies];
+        the_audit_has_its_own_term [Console Purges Audits Controls];
+        only_jobs_that_have_ended_are_purged [Console Purges Jobs];
+        an_original_stays_as_long_as_its_event [Console Purges Edits];
+        what_was_restored_has_its_own_term [Console Purges Histories Jobs];
+        history_pages_give_every_row_once [Console Histories];
+        history_is_asked_for_by_time [Console Histories];
+        a_job_with_files_is_marked [Console Histories Jobs];
     }
 }

@@ -172,7 +172,7 @@ pub(super) async fn a_taken_over_relay_settles_nothing(bench: Bench) {
 }
 
 /// Polls a call a number of times and drops it, as a deadline or a select would.
-async fn abandon<T>(call: impl Future<Output = T>, polls: usize) {
+pub(super) async fn abandon<T>(call: impl Future<Output = T>, polls: usize) {
     let mut call = pin!(call);
     for _ in 0..polls {
         let ready = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await;

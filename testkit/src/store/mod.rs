@@ -50,13 +50,20 @@
 //! # fn main() {}
 //! ```
 
+mod audit;
 mod bench;
 mod blocked;
 mod cases;
 mod console;
 mod content;
+mod control;
 mod doorbell;
+mod duty;
+mod edit;
 mod faults;
+mod find;
+mod job;
+mod keep;
 mod lease;
 mod level_one;
 mod lines;
@@ -64,6 +71,9 @@ mod operate;
 mod order;
 mod parked;
 mod read;
+mod replay;
+mod replayed;
+mod schedule;
 mod settle;
 mod share;
 mod takeover;
@@ -98,6 +108,30 @@ pub enum Feature {
     Doorbell,
     /// The store has a console.
     Console,
+    /// The console lists by every filter, from either end.
+    Lists,
+    /// Failures are grouped by what their texts have in common.
+    Groups,
+    /// The console has jobs.
+    Jobs,
+    /// Jobs send sent events again.
+    Copies,
+    /// Scheduled events are moved, and are no burden however many they are.
+    Schedules,
+    /// Payloads are changed.
+    Edits,
+    /// The console tells what is paused or limited, and limits.
+    Controls,
+    /// A key is paused.
+    KeyPauses,
+    /// The console tells what people did, to an event and at all.
+    Audits,
+    /// Duties are claimed.
+    Duties,
+    /// The history is read as rows, and read back.
+    Histories,
+    /// Everything that is kept for a time is purged.
+    Purges,
 }
 
 /// What a store can do, as data.

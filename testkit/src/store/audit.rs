@@ -1,0 +1,170 @@
+//! What people did, as the database remembers it.
+
+use std::time::Duration;
+
+use postrider_core::{
+    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, Kept, Payload, Purge, Scope, Settled, Then,
+    Verb, What,
+};
+
+use super::bench::Bench;
+use super::job::ANN;
+use super::words::{dead, event, refused, waiting};
+use crate::wait::eventually;
+
+pub(super) async fn what_people_did_is_written_down(bench: Bench) {
+    bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    let console = bench.console();
+    act(&bench, Verb::Redrive, "a").await;
+    let pause = Control::Pause(Scope::Outbox);
+    console.control(pause, ANN.to_owned()).await.expect("paused");
+    act(&bench, Verb::Discard("a test".into()), "a").await;
+    let by_hand = Purge {
+        actor: Some(ANN.to_owned()),
+        ..Purge::of(Kept::History, Duration::ZERO, 10)
+    };
+    eventually("what was discarded is purged", async || {
+        let purged = bench.upkeep().purge(by_hand.clone()).await.expect("purged");
+        (purged.rows > 0).then_some(())
+    })
+    .await;
+    let mut entries = pages(&bench, 3).await;
+    // Whether it is worth a line that nothing was purged is the store's own affair.
+    entries.retain(|entry| entry.touched > 0);
+    let actions: Vec<_> = entries.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!(actions, ["purge", "discard", "pause", "redrive"], "newest first");
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.actor == ANN && entry.job.is_none())
+    );
+    assert!(entries.is_sorted_by(|later, earlier| later.at >= earlier.at));
+    let about: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.touched, entry.event_id.clone()))
+        .collect();
+    let a = Some(EventId::from("a"));
+    assert_eq!(about[1], (1, a.clone()));
+    assert_eq!(about[3], (1, a));
+    assert!(
+        entries[1].detail.contains("a test"),
+        "with its reason: {}",
+        entries[1].detail
+    );
+}
+
+pub(super) async fn the_audit_has_no_payloads(bench: Bench) {
+    bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    edit(&bench, "a", "{\"secret\":1}").await;
+    let entries = pages(&bench, 10).await;
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].action.as_str(), entries[0].touched), ("edit", 1));
+    assert_eq!(entries[0].event_id, Some("a".into()));
+    assert!(!entries[0].detail.contains("secret"), "{}", entries[0].detail);
+}
+
+pub(super) async fn a_dry_run_is_not_written_down(bench: Bench) {
+    bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    let dry = Act {
+        dry_run: true,
+        ..of(Verb::Redrive, "a")
+    };
+    bench.console().act(dry).await.expect("counted");
+    assert!(pages(&bench, 10).await.is_empty());
+}
+
+pub(super) async fn a_timeline_is_in_order(bench: Bench) {
+    let parks = [
+        (event("a", "k"), refused("d", Duration::ZERO)),
+        (event("b", "k"), waiting("d")),
+    ];
+    let (relay, _) = bench.parked(&parks).await;
+    let due = relay.due().await.remove(0);
+    assert_eq!(
+        relay.settle_parked(&due, Then::Again(dead(Some("d")))).await,
+        Settled::Done
+    );
+    act(&bench, Verb::Redrive, "a").await;
+    edit(&bench, "a", "{\"n\":1}").await;
+    let whats = timeline(&bench, "a").await;
+    for what in [What::Enqueued, What::FirstFailed, What::Redriven, What::Edited] {
+        assert!(whats.contains(&what), "{what:?} is missing from {whats:?}");
+    }
+    let due = relay.due().await.remove(0);
+    assert_eq!(
+        relay.settle_parked(&due, Then::Sent(Default::default())).await,
+        Settled::Done
+    );
+    let whats = timeline(&bench, "a").await;
+    assert_eq!(whats.last(), Some(&What::Published), "{whats:?}");
+    assert!(
+        whats.contains(&What::Redriven),
+        "a person's deed outlives the row: {whats:?}"
+    );
+    let other = timeline(&bench, "b").await;
+    assert!(
+        other.contains(&What::Enqueued) && !other.contains(&What::Redriven),
+        "{other:?}"
+    );
+    act(&bench, Verb::Discard("no".into()), "b").await;
+    assert!(timeline(&bench, "b").await.contains(&What::Discarded));
+}
+
+/// What happened to the one event with this id.
+async fn timeline(bench: &Bench, id: &str) -> Vec<What> {
+    let mut shown = bench.console().show(id.into()).await.expect("shown");
+    let moments = shown.remove(0).timeline;
+    // Of what is planned nothing has happened yet; its time may be any.
+    let past: Vec<_> = moments
+        .iter()
+        .filter(|moment| moment.what != What::NextAttempt)
+        .collect();
+    assert!(past.is_sorted_by_key(|moment| moment.at), "{moments:?}");
+    for moment in &past {
+        let by_a_person = matches!(moment.what, What::Redriven | What::Edited | What::Moved);
+        assert!(!by_a_person || moment.actor.as_deref() == Some(ANN), "{moment:?}");
+    }
+    past.iter().map(|moment| moment.what).collect()
+}
+
+/// The whole audit, by pages.
+async fn pages(bench: &Bench, limit: u32) -> Vec<AuditEntry> {
+    let (mut all, mut from): (Vec<AuditEntry>, Option<Cursor>) = (Vec::new(), None);
+    loop {
+        let page = bench.console().audit(limit, from).await.expect("the audit");
+        assert!(page.entries.len() <= limit as usize);
+        all.extend(page.entries);
+        from = page.next;
+        if from.is_none() {
+            return all;
+        }
+        assert!(all.len() < 1_000, "the audit does not end");
+    }
+}
+
+fn of(verb: Verb, id: &str) -> Act {
+    Act {
+        actor: ANN.to_owned(),
+        filter: Filter {
+            event_id: Some(id.into()),
+            ..Filter::default()
+        },
+        ..crate::by_hand::act(verb, id)
+    }
+}
+
+async fn act(bench: &Bench, verb: Verb, id: &str) {
+    let chunk = bench.console().act(of(verb, id)).await.expect("an act");
+    assert_eq!(chunk.touched, 1);
+}
+
+async fn edit(bench: &Bench, id: &str, json: &str) {
+    let edit = Edit {
+        event_id: id.into(),
+        destination: None,
+        payload: Payload::Text(json.to_owned()),
+        content_type: None,
+        actor: ANN.to_owned(),
+    };
+    assert_eq!(bench.console().edit(edit).await.expect("an edit").touched, 1);
+}

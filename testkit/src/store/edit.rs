@@ -1,0 +1,148 @@
+//! Payloads that people change.
+
+use std::time::Duration;
+
+use postrider_core::{Chunk, Edit, EventId, EventRecord, Park, Payload, Settled, Status, Then};
+
+use super::bench::Bench;
+use super::job::ANN;
+use super::words::{dead, event, names, pairs, parks_as, refused, sent, to, waiting};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(super) async fn an_edit_keeps_the_original_and_the_order(bench: Bench) {
+    let parks = [
+        (event("a", "k"), refused("d", Duration::ZERO)),
+        (event("b", "k"), waiting("d")),
+    ];
+    let (relay, rows) = bench.parked(&parks).await;
+    let seen = relay.due().await.remove(0);
+    let first = rows[0].event.as_ref().expect("an event").payload.clone();
+    for text in ["{\"n\": 1}", "{\"n\": 2}"] {
+        assert_eq!(edit(&bench, "a", text).await.touched, 1);
+        let mut read = relay.everything();
+        read.parked.followers = 10;
+        let due = relay.read(read).await.parked;
+        assert_eq!(
+            names(&due),
+            pairs(&[("a", "d"), ("b", "d")]),
+            "its key keeps its order"
+        );
+        assert!(due[0].redriven);
+        assert_eq!(
+            (due[0].attempts, due[0].failures),
+            (0, 0),
+            "with all its attempts"
+        );
+        let sent = due[0].row.event.as_ref().expect("an event");
+        assert_eq!(sent.payload, Payload::Text(text.to_owned()), "byte for byte");
+        let record = shown(&bench, "a").await;
+        assert_eq!(record.event.as_ref().expect("an event").payload, sent.payload);
+        let original = record.original.expect("an original");
+        assert_eq!((&original.payload, original.actor.as_str()), (&first, ANN));
+    }
+    // A relay that read the row before it was changed decides nothing about it.
+    assert_eq!(
+        relay.settle_parked(&seen, Then::Again(waiting("d"))).await,
+        Settled::Gone
+    );
+    assert_eq!(shown(&bench, "b").await.original, None);
+}
+
+pub(super) async fn an_edited_row_stays_edited_when_it_is_sent(bench: Bench) {
+    let (relay, _) = bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    edit(&bench, "a", "{\"n\":1}").await;
+    let due = relay.due().await.remove(0);
+    assert_eq!(
+        relay.settle_parked(&due, Then::Sent(Default::default())).await,
+        Settled::Done
+    );
+    let record = shown(&bench, "a").await;
+    assert_eq!(record.status(), Status::Published);
+    let payload = record.event.expect("an event").payload;
+    assert_eq!(payload, Payload::Text("{\"n\":1}".to_owned()));
+    assert!(
+        record.original.is_some(),
+        "what the producer wrote is still there"
+    );
+}
+
+pub(super) async fn an_edit_may_be_for_one_destination(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let entry = parks_as(&rows[0], vec![dead(Some("d")), dead(Some("e"))]);
+    assert_eq!(relay.settle_one(entry).await, Settled::Done);
+    let one = Edit {
+        destination: Some(to("e")),
+        ..change("a", "{\"n\":1}")
+    };
+    assert_eq!(bench.console().edit(one).await.expect("edited").touched, 1);
+    assert_eq!(relay.due_names().await, pairs(&[("a", "e")]));
+    assert_eq!(edit(&bench, "a", "{\"n\":2}").await.touched, 2, "both of them");
+    let due = relay.due().await;
+    assert_eq!(due.len(), 2);
+    for row in due {
+        let payload = &row.row.event.as_ref().expect("an event").payload;
+        assert_eq!(*payload, Payload::Text("{\"n\":2}".to_owned()));
+    }
+}
+
+pub(super) async fn an_edit_of_another_state_is_refused_with_it(bench: Bench) {
+    let parks: [(_, Park); 3] = [
+        (event("head", "k"), dead(Some("d"))),
+        (event("waiting", "k"), waiting("d")),
+        (event("held", "l"), waiting("d")),
+    ];
+    let (relay, _) = bench.parked(&parks).await;
+    bench
+        .commit(&[event("published", "m"), event("pending", "n")])
+        .await;
+    let rows = relay.queued().await;
+    assert_eq!(relay.settle_one(sent(&rows[0], &["d"])).await, Settled::Done);
+    let states = [
+        ("waiting", Status::Waiting),
+        ("held", Status::Held),
+        ("published", Status::Published),
+        ("pending", Status::Pending),
+    ];
+    for (id, status) in states {
+        let before = shown(&bench, id).await;
+        let chunk = edit(&bench, id, "{\"n\":1}").await;
+        assert_eq!(
+            (chunk.touched, chunk.refused),
+            (0, vec![(EventId::from(id), status)]),
+            "{id}"
+        );
+        assert_eq!(shown(&bench, id).await.event, before.event, "nothing changed");
+    }
+    let nobody = edit(&bench, "nobody", "{}").await;
+    assert_eq!(nobody, Chunk::default());
+}
+
+pub(super) async fn an_edit_that_makes_no_event_changes_nothing(bench: Bench) {
+    let parks = [(event("a", "k"), refused("d", HOUR))];
+    let (relay, _) = bench.parked(&parks).await;
+    let before = shown(&bench, "a").await;
+    let wrong = change("a", "{ this is no JSON");
+    assert!(bench.console().edit(wrong).await.is_err());
+    assert_eq!(shown(&bench, "a").await, before);
+    assert!(relay.due().await.is_empty());
+}
+
+fn change(id: &str, json: &str) -> Edit {
+    Edit {
+        event_id: id.into(),
+        destination: None,
+        payload: Payload::Text(json.to_owned()),
+        content_type: None,
+        actor: ANN.to_owned(),
+    }
+}
+
+async fn edit(bench: &Bench, id: &str, json: &str) -> Chunk {
+    bench.console().edit(change(id, json)).await.expect("an edit")
+}
+
+async fn shown(bench: &Bench, id: &str) -> EventRecord {
+    let shown = bench.console().show(id.into()).await;
+    shown.expect("shown").pop().expect("there is such an event")
+}

@@ -1,0 +1,177 @@
+//! Which sent events a replay takes, and where to.
+
+use postrider_core::{Cursor, Event, Filter, HistoryAsk, JobKind, JobState, Payload, Replay};
+
+use super::bench::Bench;
+use super::job::begun;
+use super::replay::{copies, history, last_sent, replay};
+use super::words::{event, event_with, pairs, sent, to};
+use crate::wait::eventually;
+
+pub(super) async fn a_replay_goes_to_where_it_was_sent_or_is_told(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
+    let entries = vec![sent(&rows[0], &["d", "e"]), sent(&rows[1], &["d"])];
+    relay.settle(entries, Vec::new()).await;
+    let everywhere = replay(&bench, Replay::default(), Filter::default()).await;
+    let from_e = Filter {
+        destination: Some(to("e")),
+        ..Filter::default()
+    };
+    let told = Replay {
+        to: Some(to("x")),
+        ..Replay::default()
+    };
+    assert_eq!(
+        copies(&bench, &relay, &everywhere).await,
+        pairs(&[("a", "d"), ("a", "e"), ("b", "d")])
+    );
+    let only_e = replay(&bench, Replay::default(), from_e).await;
+    assert_eq!(copies(&bench, &relay, &only_e).await, pairs(&[("a", "e")]));
+    let elsewhere = replay(&bench, told, Filter::default()).await;
+    let wanted = pairs(&[("a", "x"), ("b", "x")]);
+    assert_eq!(
+        copies(&bench, &relay, &elsewhere).await,
+        wanted,
+        "each event once"
+    );
+}
+
+pub(super) async fn replayed_rows_are_not_replayed_again(bench: Bench) {
+    let relay = history(&bench, &[event("a", "k")]).await;
+    for _ in 0..2 {
+        let job = replay(&bench, Replay::default(), Filter::default()).await;
+        assert_eq!(copies(&bench, &relay, &job).await, pairs(&[("a", "d")]));
+    }
+}
+
+/// By type, by key, by id and by time.
+pub(super) async fn a_replay_is_of_what_was_asked_for(bench: Bench) {
+    let typed = Event {
+        event_type: "Other".to_owned(),
+        ..event("typed", "k")
+    };
+    let relay = history(&bench, &[event("a", "k"), typed, event("b", "l")]).await;
+    let filters = [
+        (
+            Filter {
+                event_type: Some("Other".to_owned()),
+                ..Filter::default()
+            },
+            vec![("typed", "d")],
+        ),
+        (
+            Filter {
+                key: Some("THING/l".to_owned()),
+                ..Filter::default()
+            },
+            vec![("b", "d")],
+        ),
+        (
+            Filter {
+                event_id: Some("a".into()),
+                ..Filter::default()
+            },
+            vec![("a", "d")],
+        ),
+        (
+            Filter {
+                destination: Some(to("nobody")),
+                ..Filter::default()
+            },
+            vec![],
+        ),
+    ];
+    for (filter, wanted) in filters {
+        let job = replay(&bench, Replay::default(), filter).await;
+        assert_eq!(copies(&bench, &relay, &job).await, pairs(&wanted));
+    }
+    let first = last_sent(&bench).await;
+    eventually("the clock goes on", async || {
+        let job = begun(&bench, JobKind::Archive, Filter::default()).await;
+        (job.begun_at > first).then_some(())
+    })
+    .await;
+    bench.commit(&[event("late", "m")]).await;
+    let row = relay.queued().await.remove(0);
+    relay.settle_one(sent(&row, &["d"])).await;
+    let late = last_sent(&bench).await;
+    let times = [
+        (Some(late), None, vec!["late"]),
+        (None, Some(late), vec!["a", "b", "typed"]),
+        (Some(late), Some(late), vec![]),
+    ];
+    for (since, until, wanted) in times {
+        let asked = Replay {
+            since,
+            until,
+            ..Replay::default()
+        };
+        let job = replay(&bench, asked, Filter::default()).await;
+        let mut ids: Vec<_> = copies(&bench, &relay, &job)
+            .await
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect();
+        ids.sort();
+        assert_eq!(ids, wanted, "since {since:?} until {until:?}");
+    }
+}
+
+pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {
+    let plain = event_with("plain", "k", "{ \"a\" : 1.0 }");
+    let bytes = Event {
+        payload: Payload::Bytes(vec![0, 159, 146, 150].into()),
+        content_type: Some("application/octet-stream".to_owned()),
+        headers: [("tenant".to_owned(), "é \"x\"".to_owned())].into(),
+        priority: 3,
+        ..event("bytes", "l")
+    };
+    let gone = Event {
+        payload: Payload::Tombstone,
+        ..event("gone", "m")
+    };
+    let events = [plain, bytes, gone];
+    let relay = history(&bench, &events).await;
+    let upkeep = bench.upkeep();
+    let ask = HistoryAsk {
+        limit: 10,
+        max_bytes: u64::MAX >> 1,
+        ..HistoryAsk::default()
+    };
+    let page = upkeep.history(ask).await.expect("the history");
+    let job = begun(&bench, JobKind::Restore, Filter::default()).await;
+    let (first, rest) = page.rows.split_at(1);
+    for (rows, at) in [(first, "1"), (rest, "3")] {
+        let restored = upkeep
+            .restore(job.id.clone(), rows.to_vec(), Cursor(at.to_owned()))
+            .await;
+        assert_eq!(restored.expect("restored").cursor, Some(Cursor(at.to_owned())));
+    }
+    let done = upkeep
+        .mark(job.id.clone(), Cursor("3".to_owned()), 0, true)
+        .await
+        .expect("done");
+    assert_eq!((done.state, done.touched), (JobState::Done, 3));
+    let again = Replay {
+        restored: Some(job.id),
+        ..Replay::default()
+    };
+    let replayed = replay(&bench, again, Filter::default()).await;
+    bench
+        .console()
+        .step(replayed.id.clone(), 10)
+        .await
+        .expect("a step");
+    let mut due = relay.due().await;
+    due.sort_by_key(|row| row.row.seq);
+    assert_eq!(due.len(), events.len());
+    for (row, event) in due.iter().zip(&events) {
+        let copy = row.row.event.as_ref().expect("an event");
+        let made = Event {
+            created_at: event.created_at,
+            ..(**copy).clone()
+        };
+        assert_eq!(made, *event, "as the producer wrote it");
+        assert_eq!(row.row.lane, event.lane());
+    }
+}
