@@ -49,6 +49,7 @@ mod column {
     pub(super) const VISITED: usize = BLOCKED + 17;
     pub(super) const ALL_DUE: usize = BLOCKED + 18;
     pub(super) const FILE: usize = BLOCKED + 19;
+    pub(super) const PAGES: usize = BLOCKED + 20;
 }
 
 /// The columns behind the row's own and before those of the head, as [`column`] has them, with their types.
@@ -111,7 +112,7 @@ fn only(values: &str) -> String {
 }
 
 /// How many columns only the head of the answer fills: the last ones.
-const HEAD: usize = column::FILE + 1 - column::GIVEN;
+const HEAD: usize = column::PAGES + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
 /// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event. The
@@ -163,6 +164,8 @@ pub(crate) struct Answer {
     pub(crate) given: i64,
     /// The file that the outbox is in.
     pub(crate) file: Option<i64>,
+    /// How large the table of parked rows is.
+    pub(crate) pages: i64,
     /// How many lines of parked rows were visited.
     pub(crate) visited: i64,
     /// The last line visited in each shard, when not all were.
@@ -215,6 +218,7 @@ impl Answer {
         schema::check(row.try_get(column::INSTALLED)?)?;
         self.given = row.try_get(column::GIVEN)?;
         self.file = row.try_get(column::FILE)?;
+        self.pages = row.try_get(column::PAGES)?;
         self.now = row.try_get::<_, Micros>(column::MOMENT)?.0;
         let next: Option<Micros> = row.try_get(column::NEXT_DUE_AT)?;
         page.next_due_in = next.map(|at| clock::until(self.now, at.0));

@@ -56,6 +56,7 @@ mod decode;
 mod doorbell;
 mod durability;
 mod error;
+mod growth;
 mod heads;
 mod horizon;
 mod ident;

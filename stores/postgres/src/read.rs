@@ -53,7 +53,7 @@ pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
 }
 
 /// Reads a page. When a sample of the writers is due it goes out first on the same connection, so that the server has
-/// taken it before this snapshot, and costs no round trip.
+/// taken it before this snapshot, and costs no round trip. Answers how large the table of parked rows is, too.
 pub(crate) async fn read(
     session: &Session,
     tables: &Tables,
@@ -62,7 +62,7 @@ pub(crate) async fn read(
     horizon: &Horizon,
     round: &Round,
     read: &Read,
-) -> Result<Page> {
+) -> Result<(Page, i64)> {
     let question = Question::of(read, dedup, round);
     let wants_sample = horizon.wants_sample(session);
     let given = horizon.given();
@@ -100,7 +100,7 @@ pub(crate) async fn read(
     statements
         .near
         .saw_parked(answer.visited > 0 || page.next_due_in.is_some() || !page.parked_to_end);
-    Ok(page)
+    Ok((page, answer.pages))
 }
 
 /// The rows of the answer, by the short way when it does.

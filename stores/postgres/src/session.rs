@@ -18,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::doorbell::Sleepers;
 use crate::error::{Error, Result};
+use crate::growth::Growth;
 
 /// How long a server may take to be told that nobody waits for its answer any more.
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     /// How another connection to the same server is protected, to cancel a statement.
     pub(crate) tls: Option<MakeRustlsConnect>,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// What the plans of the prepared statements were made for.
+    pub(crate) growth: Growth,
     /// Behind a pooler every transaction may be on another session of the server: nothing is prepared or set there, and
     /// these settings go with every call.
     pub(crate) local: Option<String>,
@@ -67,6 +70,7 @@ impl Session {
             task,
             tls: None,
             prepared: Mutex::default(),
+            growth: Growth::default(),
             local: None,
             turn: tokio::sync::Mutex::default(),
             types: Mutex::default(),
@@ -146,6 +150,16 @@ impl Session {
         let statement = self.client.prepare(sql).await?;
         self.statements().insert(name, statement.clone());
         Ok(statement)
+    }
+
+    /// Lets the server plan anew what it planned for a much smaller table of parked rows. Behind a pooler every call is
+    /// planned for itself.
+    pub(crate) async fn keep_up(&self, pages: i64) -> Result<()> {
+        if self.local.is_none() && self.growth.outgrown(pages) {
+            self.client.batch_execute("DISCARD PLANS").await?;
+            self.growth.planned(pages);
+        }
+        Ok(())
     }
 
     /// Closes the connection now and not with the last who holds it: a transaction may be open on it, whose locks

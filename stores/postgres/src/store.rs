@@ -1,6 +1,7 @@
 //! The handle that implements the traits.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ struct Inner {
     operator: Operator,
     bell: Option<Arc<Bell>>,
     reads_by: read::Statements,
+    /// How large the table of parked rows was when the last read looked.
+    parked_pages: AtomicI64,
     settle_sql: String,
     identity: Arc<Identity>,
     horizon: Horizon,
@@ -110,6 +113,7 @@ impl PgStore {
         Ok(Self {
             inner: Arc::new(Inner {
                 reads_by: read::Statements::new(&tables, &options),
+                parked_pages: AtomicI64::new(0),
                 settle_sql: settle::sql(&tables, options.history.is_some()),
                 writes: link(&address, Role::Relay, pooled),
                 operator: Operator::new(aside),
@@ -275,7 +279,10 @@ impl Store for PgStore {
                         let text = "the database was replaced: the leases are renewed first";
                         return Err(Error::new(StoreErrorKind::Busy, text));
                     }
-                    read::read(
+                    session
+                        .keep_up(inner.parked_pages.load(Ordering::Relaxed))
+                        .await?;
+                    let (page, pages) = read::read(
                         &session,
                         &inner.tables,
                         &inner.reads_by,
@@ -284,7 +291,9 @@ impl Store for PgStore {
                         &inner.round,
                         &read,
                     )
-                    .await
+                    .await?;
+                    inner.parked_pages.store(pages, Ordering::Relaxed);
+                    Ok(page)
                 });
             page.await
         })
@@ -296,6 +305,9 @@ impl Store for PgStore {
             let settled = inner
                 .writes
                 .run("settling a batch", inner.writes.limit(), |session| async move {
+                    session
+                        .keep_up(inner.parked_pages.load(Ordering::Relaxed))
+                        .await?;
                     settle::settle(&session, &inner.tables, &inner.settle_sql, &settle).await
                 });
             settled.await

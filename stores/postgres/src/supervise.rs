@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use postrider_core::{RetryPolicy, StoreError, StoreErrorKind};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::error::SqlState;
 
 use crate::config::PgOptions;
 use crate::connect::{Role, Target};
@@ -95,8 +96,7 @@ impl Link {
         Fut: Future<Output = Result<T>> + Send,
     {
         let session = self.session(doing).await?;
-        let id = session.id;
-        let outcome = match timeout(limit, call(session)).await {
+        let outcome = match timeout(limit, call(Arc::clone(&session))).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::new(
                 StoreErrorKind::Unreachable,
@@ -110,8 +110,11 @@ impl Link {
                     error.kind(),
                     StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Denied
                 );
+                if error.is(&SqlState::QUERY_CANCELED) {
+                    session.growth.doubt();
+                }
                 if !keep {
-                    self.drop_session(id).await;
+                    self.drop_session(session.id).await;
                 }
                 Err(error.while_doing(doing))
             }

@@ -144,7 +144,8 @@ SELECT 0 AS kind, {no_columns}, {head},
        (SELECT count(*) FROM visited) AS visited,
        (SELECT count(*) FROM goes h WHERE h.next_attempt_at <= now()) <= $12::bigint
            AND (SELECT count(*) FROM wanted) = (SELECT count(*) FROM taken) AS all_due,
-       pg_relation_filenode('{outbox}'::regclass)::bigint AS file
+       pg_relation_filenode('{outbox}'::regclass)::bigint AS file,
+       pg_relation_size('{outbox_parked}'::regclass) / 8192 AS pages
 UNION ALL
 -- Kind 4.
 SELECT 4, {only seq: min(f.seq); range: f.range}, {no_head}

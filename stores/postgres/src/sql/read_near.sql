@@ -25,7 +25,8 @@ simple AS MATERIALIZED (
 )
 -- Kind 0.
 SELECT 0 AS kind, {no_columns}, {head}, NULL::timestamptz AS next_due_at, 0::bigint AS visited, true AS all_due,
-       pg_relation_filenode('{outbox}'::regclass)::bigint AS file
+       pg_relation_filenode('{outbox}'::regclass)::bigint AS file,
+       pg_relation_size('{outbox_parked}'::regclass) / 8192 AS pages
 WHERE (SELECT s.yes FROM simple s)
 UNION ALL
 -- Kind 1.
