@@ -4,11 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{DestinationName, ErrorKind, EventId, Filter, Status};
 
-use crate::config::{duration, suggestion};
-use crate::failure::Failure;
-use crate::output::cell;
+use crate::config::duration;
+
+mod filter;
+mod lifecycle;
+
+pub use filter::{ActArgs, DeadArgs, EventsArgs, FilterArgs};
+pub use lifecycle::{EditArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, What};
 
 /// `postrider demo`
 #[derive(Debug, Args)]
@@ -104,93 +107,6 @@ pub struct TailArgs {
     /// Only this outbox
     #[arg(long, value_name = "NAME")]
     pub outbox: Option<String>,
-}
-
-/// Which dead events.
-#[derive(Debug, Args)]
-pub struct FilterArgs {
-    /// Only this outbox
-    #[arg(long, value_name = "NAME")]
-    pub outbox: Option<String>,
-    /// Only this type
-    #[arg(long = "type", value_name = "TYPE")]
-    pub event_type: Option<String>,
-    /// Only this key: as given by the producer, or TYPE/ID of the aggregate
-    #[arg(long, value_name = "KEY")]
-    pub key: Option<String>,
-    /// Only what is owed to this destination
-    #[arg(long, value_name = "NAME")]
-    pub destination: Option<String>,
-    /// Only this kind of error, such as rejected
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<String>,
-    /// Only what is at least this old
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub older_than: Option<Duration>,
-}
-
-impl FilterArgs {
-    /// A kind that does not exist matches nothing, which must not look like good news.
-    pub fn check(&self) -> Result<(), Failure> {
-        let known: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
-        match &self.kind {
-            Some(kind) if !known.contains(&kind.as_str()) => {
-                let failure = Failure::input(format!("there is no kind of error named {:?}", cell(kind)));
-                Err(failure.advice(suggestion(kind, &known).unwrap_or_default()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether any part narrows the choice.
-    pub fn is_empty(&self) -> bool {
-        let FilterArgs {
-            outbox: _,
-            event_type,
-            key,
-            destination,
-            kind,
-            older_than,
-        } = self;
-        event_type.is_none()
-            && key.is_none()
-            && destination.is_none()
-            && kind.is_none()
-            && older_than.is_none()
-    }
-
-    /// The filter of the store, for rows of these states.
-    pub fn filter(&self, status: Vec<Status>, id: Option<&str>) -> Filter {
-        Filter {
-            status,
-            event_id: id.map(EventId::from),
-            event_type: self.event_type.clone(),
-            key: self.key.clone(),
-            destination: self.destination.as_deref().map(DestinationName::from),
-            error_kind: self.kind.clone(),
-            older_than: self.older_than,
-            ..Filter::default()
-        }
-    }
-}
-
-/// `postrider dead redrive` and `discard`
-#[derive(Debug, Args)]
-pub struct ActArgs {
-    /// The ids of the events
-    #[arg(value_name = "ID")]
-    pub ids: Vec<String>,
-    #[command(flatten)]
-    pub filter: FilterArgs,
-    /// All of them
-    #[arg(long, conflicts_with = "ids")]
-    pub all: bool,
-    /// Only count
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
 }
 
 fn aggregate(text: &str) -> Result<(String, String), String> {

@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::args::{ActArgs, DemoArgs, EventArgs, FilterArgs, SendArgs, TailArgs};
+use crate::args::{
+    DemoArgs, EventArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs,
+};
+
+mod dead;
+mod operate;
+
+pub use dead::DeadCommand;
+pub use operate::{JobArg, JobCommand, ScheduleCommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -185,9 +193,72 @@ Examples:
 Events of an outbox with history = \"none\" cannot be shown.")]
     Tail(TailArgs),
 
+    /// List events in any state, the newest first
+    ///
+    /// A text is looked for in ids, types, keys and errors, never in payloads. The history may be long: where a listing
+    /// takes more than a few seconds it ends and says so.
+    #[command(after_long_help = "\
+Examples:
+  postrider events
+  postrider events --status waiting --status held
+  postrider events --type OrderPlaced --since 1h --json
+  postrider events --text 'no route' -n 5")]
+    Events(EventsArgs),
+
     /// Look after events that need a person
     #[command(subcommand)]
     Dead(DeadCommand),
+
+    /// Send events again that were sent
+    ///
+    /// Each is copied with the header postrider-replay, which names the job. Copies keep their order per key among
+    /// themselves; they neither wait for new events nor hold them back. A consumer with an inbox drops them unless it
+    /// asks for replays.
+    #[command(after_long_help = operate::REPLAY)]
+    Replay(ReplayArgs),
+
+    /// Look after events whose time has not come
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
+
+    /// Stop publishing: an outbox, a destination or a key
+    ///
+    /// Kept in the database: every relay obeys within seconds, and it outlasts restarts. Events are not lost: they wait
+    /// where `postrider status` counts them, and no attempt is charged.
+    #[command(after_long_help = operate::PAUSE)]
+    Pause(PauseArgs),
+
+    /// Let what was paused go on
+    #[command(after_long_help = operate::RESUME)]
+    Resume(PauseArgs),
+
+    /// Change the limits of a destination while relays run
+    #[command(after_long_help = operate::LIMIT)]
+    Limit(LimitArgs),
+
+    /// Look after long work: bulk redrives, discards, replays
+    #[command(subcommand)]
+    Job(JobCommand),
+
+    /// Show who did what, the newest first
+    ///
+    /// The steps of a job are one line.
+    #[command(after_long_help = operate::AUDIT)]
+    Audit {
+        /// At most this many
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        limit: u32,
+        /// Only this outbox
+        #[arg(long, value_name = "NAME")]
+        outbox: Option<String>,
+    },
+
+    /// Remove old history, audit or inbox rows before their time is over
+    ///
+    /// Relays do this by themselves. Queued and parked events are never touched. One short transaction a step; Ctrl-C
+    /// stops between two.
+    #[command(after_long_help = operate::PURGE)]
+    Purge(PurgeArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -279,71 +350,4 @@ Examples:
 
 Exit code 1 if no route matches or an address cannot be filled in.")]
     Explain(Box<EventArgs>),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum DeadCommand {
-    /// List dead and stalled events with what went wrong and what to do
-    ///
-    /// Stalled: refused again and again for longer than relay.stalled_after, and still tried.
-    #[command(after_long_help = "\
-Examples:
-  postrider dead list
-  postrider dead list --kind no_route --json
-  postrider dead list --group")]
-    List {
-        #[command(flatten)]
-        filter: FilterArgs,
-        /// How many failures of each kind, instead of each event
-        #[arg(long)]
-        group: bool,
-        /// At most this many
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        limit: u32,
-    },
-    /// Show everything known about one dead event
-    #[command(after_long_help = "\
-Examples:
-  postrider dead show dead-1
-  postrider dead show dead-1 --payload --json
-
-Exit code 1 if there is no dead event with that id.")]
-    Show {
-        /// The event's id
-        id: String,
-        /// With its payload, which may hold personal data
-        #[arg(long)]
-        payload: bool,
-        /// Only this outbox
-        #[arg(long, value_name = "NAME")]
-        outbox: Option<String>,
-    },
-    /// Send dead and refused events again
-    ///
-    /// Routes them anew. One that stands behind another of its key waits for it.
-    #[command(after_long_help = "\
-Examples:
-  postrider dead redrive dead-1
-  postrider dead redrive --kind no_route --dry-run
-  postrider dead redrive --all --yes --json
-
-Exit code 1 if an id does not exist or its event is in another state; 0 if
-there is nothing to redrive.")]
-    Redrive(ActArgs),
-    /// Throw dead events away
-    ///
-    /// They move into the history as discarded, with the reason, and never go out. Of events that are named by their
-    /// ids those that were refused and are tried again go too; one that waits or is scheduled needs --yes.
-    #[command(after_long_help = "\
-Examples:
-  postrider dead discard dead-1 --reason 'test data'
-  postrider dead discard --type OrderPlaced --reason 'test data' --dry-run
-  postrider dead discard --all --reason 'test data' --yes")]
-    Discard {
-        #[command(flatten)]
-        act: ActArgs,
-        /// Why; kept with the events
-        #[arg(long, action = ArgAction::Set, required = true)]
-        reason: String,
-    },
 }

@@ -32,7 +32,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use postrider_core::Verb;
 
-use crate::cli::{Cli, Command, ConfigCommand, DeadCommand, MigrateCommand, RouteCommand};
+use crate::cli::{
+    Cli, Command, ConfigCommand, DeadCommand, JobCommand, MigrateCommand, RouteCommand, ScheduleCommand,
+};
 use crate::commands as run;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
@@ -141,6 +143,15 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
         }
         Command::Tail(args) => run::tail::tail(config, out, args).await,
         Command::Dead(command) => dead(command, config, out).await,
+        Command::Events(args) => run::events::events(config, out, args).await,
+        Command::Replay(args) => run::replay::replay(config, out, args).await,
+        Command::Schedule(command) => schedule(command, config, out).await,
+        Command::Pause(args) => run::control::pause(config, out, args).await,
+        Command::Resume(args) => run::control::resume(config, out, args).await,
+        Command::Limit(args) => run::control::limit(config, out, args).await,
+        Command::Job(command) => job(command, config, out).await,
+        Command::Audit { limit, outbox } => run::audit::audit(config, out, outbox.as_deref(), *limit).await,
+        Command::Purge(args) => run::purge::purge(config, out, args).await,
     }
 }
 
@@ -159,10 +170,19 @@ async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Resu
 
 async fn dead(command: &DeadCommand, config: &Config, out: Output) -> Result<Done, Failure> {
     match command {
-        DeadCommand::List {
-            filter, group: true, ..
-        } => run::dead::groups(config, out, filter.outbox.as_deref()).await,
-        DeadCommand::List { filter, limit, .. } => run::dead::list(config, out, filter, *limit).await,
+        DeadCommand::List(args) => match &args.group {
+            Some(None) => run::dead::groups(config, out, args.filter.outbox.as_deref()).await,
+            group => {
+                run::dead::list(
+                    config,
+                    out,
+                    args,
+                    group.iter().flatten().next().map(String::as_str),
+                )
+                .await
+            }
+        },
+        DeadCommand::Edit(args) => run::edit::edit(config, out, args).await,
         DeadCommand::Show { id, payload, outbox } => {
             show(config, out, id, *payload, outbox.as_deref(), true).await
         }
@@ -170,6 +190,32 @@ async fn dead(command: &DeadCommand, config: &Config, out: Output) -> Result<Don
         DeadCommand::Discard { act, reason } => {
             run::act::act(config, out, act, Verb::Discard(reason.clone())).await
         }
+    }
+}
+
+async fn schedule(command: &ScheduleCommand, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        ScheduleCommand::List { filter, limit } => run::schedule::list(config, out, filter, *limit).await,
+        ScheduleCommand::Move { ids, after, outbox } => {
+            let outbox = outbox.outbox.as_deref();
+            run::schedule::shift(config, out, run::schedule::Wanted { ids, outbox }, *after).await
+        }
+        ScheduleCommand::Cancel { ids, reason, outbox } => {
+            let outbox = outbox.outbox.as_deref();
+            run::schedule::cancel(config, out, run::schedule::Wanted { ids, outbox }, reason).await
+        }
+    }
+}
+
+async fn job(command: &JobCommand, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        JobCommand::List { limit, outbox } => {
+            run::job::list(config, out, outbox.outbox.as_deref(), *limit).await
+        }
+        JobCommand::Show(job) => run::job::show(config, out, job.into()).await,
+        JobCommand::Resume { job, rate } => run::job::resume(config, out, job.into(), *rate).await,
+        JobCommand::Pause(job) => run::job::pause(config, out, job.into()).await,
+        JobCommand::Cancel(job) => run::job::cancel(config, out, job.into()).await,
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use postrider_core::{EventRecord, Filter, List, RecordedRoute, Status};
 use serde_json::json;
 
+use super::page::page;
 use super::record::{self, Beside};
-use crate::args::FilterArgs;
+use crate::args::DeadArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell, key, time, whole, wrapped};
@@ -19,8 +20,15 @@ struct Entry {
     route: RecordedRoute,
 }
 
-pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -> Result<Done, Failure> {
-    args.check()?;
+/// Dead and stalled events, the newest first.
+pub async fn list(
+    config: &Config,
+    out: Output,
+    args: &DeadArgs,
+    group: Option<&str>,
+) -> Result<Done, Failure> {
+    args.filter.check()?;
+    let limit = args.limit.max(1);
     let mut entries = Vec::new();
     let mut more = false;
     let beside = Beside {
@@ -28,22 +36,25 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
         behind: None,
     };
     let mut unread = Failed::default();
-    for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
+    for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {
         let Some(opened) = unread.keep(wire::ready(name, outbox).await) else {
             continue;
         };
         let stalled = Filter {
             failing_for: Some(config.relay.settings.stalled_after),
-            ..args.filter(vec![Status::Retrying], None)
+            ..args.filter.filter(vec![Status::Retrying], group)
         };
-        let dead = args.filter(vec![Status::DeadLetter], None);
+        let dead = args.filter.filter(vec![Status::DeadLetter], group);
         for (filter, status) in [(dead, Status::DeadLetter), (stalled, Status::Retrying)] {
-            let listing = opened.console.list(List::first(limit, filter)).await;
-            let Some(listing) = unread.keep(listing.map_err(|error| Failure::store(name, &error))) else {
+            let list = List {
+                newest_first: true,
+                ..List::first(limit, filter)
+            };
+            let Some((records, has_more)) = unread.keep(page(&opened, list).await) else {
                 break;
             };
-            more |= listing.next.is_some();
-            for record in listing.events {
+            more |= has_more;
+            for record in records {
                 if out.is_json() {
                     let mut value = record::value(name, &record, false, &beside);
                     value["stalled"] = (status == Status::Retrying).into();
@@ -141,17 +152,21 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                     "outbox": name,
                     "destination": destination,
                     "error_kind": group.error_kind,
+                    "group": group.fingerprint,
                     "count": group.count,
+                    "dead": group.dead,
                     "example": group.example,
                     "first_failed_at": time(group.seen.0),
                     "last_failed_at": time(group.seen.1),
                 }))?;
             }
             rows.push(vec![
+                group.fingerprint,
                 group.count.to_string(),
-                name.to_owned(),
-                cell(destination.unwrap_or("-")),
+                group.dead.to_string(),
                 cell(&group.error_kind),
+                cell(destination.unwrap_or("-")),
+                name.to_owned(),
                 time(group.seen.1),
                 cell(&group.example),
             ]);
@@ -164,7 +179,16 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
         (true, _) => {}
         (false, true) => out.line("no failures")?,
         (false, false) => out.table(
-            &["COUNT", "OUTBOX", "DESTINATION", "KIND", "LAST", "EXAMPLE"],
+            &[
+                "GROUP",
+                "COUNT",
+                "DEAD",
+                "KIND",
+                "DESTINATION",
+                "OUTBOX",
+                "LAST",
+                "EXAMPLE",
+            ],
             rows,
         )?,
     }

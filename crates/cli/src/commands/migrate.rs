@@ -3,7 +3,7 @@
 use postrider_core::{Migration, SchemaStatus};
 use serde_json::json;
 
-use super::act::confirm;
+use super::ask::confirm;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, whole};

@@ -1,16 +1,31 @@
 //! The commands, one file each.
 
 pub mod act;
+mod ask;
+pub mod audit;
 pub mod config;
+pub mod control;
 pub mod dead;
+mod drive;
+pub mod edit;
+pub mod events;
 pub mod init;
+pub mod job;
 pub mod migrate;
+mod named;
+mod page;
+mod progress;
+pub mod purge;
 mod record;
+pub mod replay;
 pub mod route;
 pub mod run;
+pub mod schedule;
 pub mod send;
 pub mod show;
 mod start;
 pub mod status;
 pub mod tail;
+mod timeline;
+mod total;
 mod watch;

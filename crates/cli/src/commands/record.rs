@@ -5,6 +5,7 @@ use postrider_core::{
 };
 use serde_json::{Value, json};
 
+use super::timeline;
 use crate::failure::Failure;
 use crate::output::{Output, cell, count, key, time, whole};
 
@@ -65,6 +66,10 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
         "status": record.status().as_str(),
         "destinations": record.routes.iter().map(route).collect::<Vec<_>>(),
     });
+    if let Some(replay) = &record.replay {
+        value["replay"] = replay.as_str().into();
+    }
+    timeline::add(&mut value, record, payload);
     match &record.event {
         Err(reason) => {
             value["bad_row"] = reason.as_str().into();
@@ -89,7 +94,7 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
     value
 }
 
-fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
+pub fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
     match payload {
         Payload::Text(text) => ("payload", Some(text.clone())),
         Payload::Tombstone => ("payload", None),
@@ -117,6 +122,7 @@ fn route(route: &RecordedRoute) -> Value {
         "attempts": route.attempts,
         "failures": route.failures,
         "error_kind": route.error_kind,
+        "group": route.error_group,
         "error": route.error,
         "advice": advice(route),
         "first_failed_at": route.failed.map(|(first, _)| time(first)),
@@ -151,6 +157,9 @@ pub fn print(
         ("status", record.status().as_str().to_owned()),
         ("created", time(record.created_at)),
     ];
+    if let Some(replay) = &record.replay {
+        lines.push(("copy of", format!("the replay {}", whole(replay.as_str()))));
+    }
     match &record.event {
         Err(reason) => {
             // The route that it is parked for says the same again.
@@ -198,7 +207,8 @@ pub fn print(
     record
         .routes
         .iter()
-        .try_for_each(|route| print_route(out, record, route, beside))
+        .try_for_each(|route| print_route(out, record, route, beside))?;
+    timeline::print(out, record, payload)
 }
 
 fn print_route(

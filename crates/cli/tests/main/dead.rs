@@ -12,7 +12,28 @@ fn they_are_listed_and_shown() {
         .run(&["dead", "list", "--kind", "rejected"])
         .expect(0)
         .says("no dead events");
-    place.run(&["dead", "list", "--group"]).expect(0).says("no_route");
+    let groups = place.run(&["dead", "list", "--group", "--json"]).expect(0).json();
+    assert_eq!(
+        (&groups["error_kind"], &groups["count"], &groups["dead"]),
+        (&"no_route".into(), &1.into(), &1.into())
+    );
+    let group = groups["group"].as_str().unwrap();
+    place.run(&["dead", "list", "--group"]).expect(0).says(group);
+    for (args, found) in [
+        (["--group", group], true),
+        (["--group", "0123456789abcdef"], false),
+        (["--text", "TICKET"], true),
+        (["--text", "nowhere"], false),
+        (["--since", "1h"], true),
+        (["--older-than", "1h"], false),
+    ] {
+        let listed = place
+            .run(&[&["dead", "list", "--json"][..], &args].concat())
+            .expect(0);
+        assert_eq!(listed.out.contains("dead-1"), found, "{args:?}");
+    }
+    let no_group = ["dead", "redrive", "--group", "no_route"];
+    place.run(&no_group).expect(2).complains("16 hexadecimal digits");
     place
         .run(&["dead", "show", "dead-1"])
         .expect(0)
@@ -73,10 +94,7 @@ fn redrive_routes_anew() {
         .expect(2)
         .complains("redrive 1 event?")
         .complains("--yes");
-    place.write(
-        "postrider.toml",
-        &ORDERS_ONLY.replace("when = { aggregate_type = \"ORDER\" }", ""),
-    );
+    place.mend();
     place
         .run(&["dead", "redrive", "dead-1"])
         .expect(0)
@@ -183,7 +201,7 @@ fn discard_keeps_the_reason() {
     place
         .run(&["dead", "redrive", "dead-1"])
         .expect(1)
-        .says("it is DISCARDED");
+        .says("not dead-1: it is DISCARDED: a person threw it away");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(!place.read("events.jsonl").contains("dead-1"));
 }

@@ -6,13 +6,20 @@
 )]
 
 mod config;
+mod control;
 mod dead;
 mod demo;
+mod edit;
+mod events;
 mod faults;
 mod flow;
 mod help;
 mod http;
+mod jobs;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod purge;
 mod refuse;
+mod replay;
+mod schedule;
 mod support;

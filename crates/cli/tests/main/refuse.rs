@@ -38,7 +38,7 @@ fn advice_fits_and_is_given_once() {
     assert_eq!(
         ran.err,
         "error: the database of outbox \"main\" cannot be used\n  \
-         because: the outbox tables are of version 99, newer than this program, which knows 2\n  \
+         because: the outbox tables are of version 99, newer than this program, which knows 3\n  \
          what to do: use a newer version of this program\n"
     );
     place.write("other.toml", &ORDERS_ONLY.replace("postrider.db", "plain.db"));

@@ -77,13 +77,22 @@ impl Place {
         place
     }
 
-    /// With one published event, `order-1`, and one dead one, `dead-1`.
+    /// With one published event, `order-1`, one dead one, `dead-1`, and one that is scheduled, `later-1`.
     pub fn busy() -> Place {
         let place = Place::ready(ORDERS_ONLY);
         place.send("order-1", "ORDER/1", "{\"n\": 1}").expect(0);
         place.send("dead-1", "TICKET/1", "{\"n\": 2}").expect(0);
+        let later = ["--aggregate", "ORDER/9", "--id", "later-1", "--delay", "1h"];
+        let later = [&["send", "--type", "Reminder", "--payload", "{}"][..], &later].concat();
+        place.run(&later).expect(0);
         place.run(&["run", "--until-empty"]).expect(1);
         place
+    }
+
+    /// With everything routed, so that what is dead for want of a route can be sent.
+    pub fn mend(&self) {
+        let routed = ORDERS_ONLY.replace("when = { aggregate_type = \"ORDER\" }", "");
+        self.write("postrider.toml", &routed);
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -126,10 +135,15 @@ impl Place {
 
     /// A line of a shell in which `postrider` is the binary.
     pub fn shell(&self, line: &str) -> Ran {
+        self.shell_with(line, &[])
+    }
+
+    pub fn shell_with(&self, line: &str, variables: &[(&str, &str)]) -> Ran {
         let mut command = self.command("sh");
         let folder = Path::new(BINARY).parent().unwrap().display().to_string();
         let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
-        ran(command.args(["-c", line]).env("PATH", path).output().unwrap())
+        command.args(["-c", line]).envs(variables.iter().copied());
+        ran(command.env("PATH", path).output().unwrap())
     }
 
     pub fn send(&self, id: &str, aggregate: &str, payload: &str) -> Ran {

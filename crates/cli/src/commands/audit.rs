@@ -1,0 +1,141 @@
+//! `postrider audit`: who did what, the newest first.
+
+use postrider_core::{AuditEntry, JobId};
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::failure::{Done, Failed, Failure};
+use crate::output::{Output, cell, time};
+use crate::wire::{self, Opened};
+
+/// Entries of one page. A job writes one a step, and its steps are told as one line.
+const PAGE: u32 = 500;
+/// Pages that are looked through at most for as many lines as were asked for.
+const PAGES: usize = 20;
+
+/// What somebody did, with all steps of a job in one.
+struct Deed {
+    last: AuditEntry,
+    steps: u64,
+}
+
+pub async fn audit(config: &Config, out: Output, outbox: Option<&str>, limit: u32) -> Result<Done, Failure> {
+    let mut failed = Failed::default();
+    let mut rows = Vec::new();
+    for (name, outbox) in wire::chosen(config, outbox)? {
+        let deeds = async { deeds(&wire::ready(name, outbox).await?, limit as usize).await };
+        for deed in failed.keep(deeds.await).unwrap_or_default() {
+            match out.is_json() {
+                true => out.value(&value(name, &deed))?,
+                false => rows.push(row(name, &deed)),
+            }
+        }
+    }
+    match (out.is_json() || failed.is_some(), rows.is_empty()) {
+        (true, true) => {}
+        (false, true) => out.line("nobody did anything")?,
+        (_, false) => out.table(&HEADERS, rows)?,
+    }
+    failed.or(out.is_json(), Done::Fine)
+}
+
+async fn deeds(opened: &Opened, limit: usize) -> Result<Vec<Deed>, Failure> {
+    let mut deeds: Vec<Deed> = Vec::new();
+    let mut from = None;
+    for _ in 0..PAGES {
+        let page = opened.console.audit(PAGE, from).await;
+        let page = page.map_err(|error| Failure::store(&opened.name, &error))?;
+        for entry in page.entries {
+            add(&mut deeds, entry);
+        }
+        from = page.next;
+        // One more than was asked for: only then are all steps of the last one in.
+        if from.is_none() || deeds.len() > limit {
+            break;
+        }
+    }
+    deeds.truncate(limit);
+    Ok(deeds)
+}
+
+/// A step of a job that was seen before belongs there; the newest comes first.
+fn add(deeds: &mut Vec<Deed>, entry: AuditEntry) {
+    let same = |deed: &&mut Deed| {
+        entry.job.is_some() && deed.last.job == entry.job && deed.last.action == entry.action
+    };
+    match deeds.iter_mut().find(same) {
+        Some(deed) => {
+            deed.last.touched += entry.touched;
+            deed.steps += 1;
+        }
+        None => deeds.push(Deed {
+            last: entry,
+            steps: 1,
+        }),
+    }
+}
+
+const HEADERS: [&str; 6] = ["AT", "WHO", "WHAT", "ROWS", "WITH", "OUTBOX"];
+
+fn row(outbox: &str, Deed { last, .. }: &Deed) -> Vec<String> {
+    let with = match (&last.event_id, &last.job) {
+        (Some(id), _) => cell(id.as_str()),
+        (None, Some(job)) => format!("job {job} {}", cell(&last.detail)),
+        (None, None) => cell(&last.detail),
+    };
+    vec![
+        time(last.at),
+        cell(&last.actor),
+        cell(&last.action),
+        last.touched.to_string(),
+        with,
+        outbox.to_owned(),
+    ]
+}
+
+fn value(outbox: &str, Deed { last, steps }: &Deed) -> Value {
+    let detail: Value =
+        serde_json::from_str(&last.detail).unwrap_or_else(|_| Value::String(last.detail.clone()));
+    json!({
+        "outbox": outbox,
+        "at": time(last.at),
+        "actor": last.actor,
+        "action": last.action,
+        "touched": last.touched,
+        "steps": steps,
+        "job": last.job.as_ref().map(JobId::as_str),
+        "event_id": last.event_id.as_ref().map(|id| id.as_str()),
+        "detail": detail,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_core::Timestamp;
+
+    #[test]
+    fn the_steps_of_a_job_are_one_line() {
+        let entry = |job: Option<&str>, action: &str| AuditEntry {
+            at: Timestamp(0),
+            actor: "cli:ann".to_owned(),
+            action: action.to_owned(),
+            detail: "{}".to_owned(),
+            touched: 500,
+            job: job.map(JobId::from),
+            event_id: None,
+        };
+        let mut deeds = Vec::new();
+        for entry in [
+            entry(Some("a"), "redrive"),
+            entry(None, "redrive"),
+            entry(Some("a"), "redrive"),
+            entry(Some("a"), "pause"),
+            entry(None, "redrive"),
+        ] {
+            add(&mut deeds, entry);
+        }
+        let told: Vec<_> = deeds.iter().map(|deed| (deed.last.touched, deed.steps)).collect();
+        assert_eq!(told, [(1_000, 2), (500, 1), (500, 1), (500, 1)]);
+    }
+}

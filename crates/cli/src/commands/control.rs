@@ -1,0 +1,156 @@
+//! `postrider pause`, `resume` and `limit`: kept in the database, so every relay obeys and everybody sees it.
+
+use postrider_core::{Control, DestinationName, InForce, Limits, Scope};
+use serde_json::{Value, json};
+
+use super::ask::actor;
+use crate::args::{LimitArgs, PauseArgs};
+use crate::config::{Config, suggestion};
+use crate::failure::{Done, Failure};
+use crate::output::{Output, cell, key};
+use crate::wire::{self, Opened};
+
+/// Stops an outbox, a destination or a key.
+pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Done, Failure> {
+    let scope = scope(args);
+    if let Scope::Destination(name) = &scope {
+        known(config, name)?;
+    }
+    for opened in outboxes(config, args).await? {
+        change(&opened, Control::Pause(scope.clone())).await?;
+        let text = format!(
+            "{}: {} is paused; `postrider resume` with the same words lets it go on",
+            opened.name,
+            said(&scope)
+        );
+        out.either(&answer(&opened.name, &scope, "paused"), text)?;
+    }
+    Ok(Done::Fine)
+}
+
+/// Lets it go on.
+pub async fn resume(config: &Config, out: Output, args: &PauseArgs) -> Result<Done, Failure> {
+    let scope = scope(args);
+    let mut found = false;
+    for opened in outboxes(config, args).await? {
+        let mut controls = in_force(&opened).await?.into_iter();
+        if !controls.any(|one| one.paused && one.scope == scope) {
+            continue;
+        }
+        found = true;
+        change(&opened, Control::Resume(scope.clone())).await?;
+        let text = format!("{}: {} goes on", opened.name, said(&scope));
+        out.either(&answer(&opened.name, &scope, "resumed"), text)?;
+    }
+    match found {
+        true => Ok(Done::Fine),
+        false => Err(Failure::found(format!("{} is not paused", said(&scope)))
+            .advice("`postrider status` shows what is paused, in which outbox")),
+    }
+}
+
+/// Other limits for a destination than the configured ones.
+pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Done, Failure> {
+    let name = DestinationName::from(args.destination.as_str());
+    if !args.reset {
+        known(config, &name)?;
+    }
+    let scope = Scope::Destination(name.clone());
+    for (outbox, settings) in wire::chosen(config, args.outbox.as_deref())? {
+        let opened = wire::ready(outbox, settings).await?;
+        let now = in_force(&opened)
+            .await?
+            .into_iter()
+            .find(|one| one.scope == scope);
+        let mut limits = match args.reset {
+            true => Limits::default(),
+            false => now.map(|one| one.limits).unwrap_or_default(),
+        };
+        limits.max_rate = args.rate.or(limits.max_rate);
+        limits.max_in_flight = args.in_flight.or(limits.max_in_flight);
+        change(&opened, Control::Limit(name.clone(), limits)).await?;
+        let mut value = answer(outbox, &scope, "limited");
+        value["max_rate"] = json!(limits.max_rate);
+        value["max_in_flight"] = json!(limits.max_in_flight);
+        let text = match limits == Limits::default() {
+            true => format!("{outbox}: {} has its configured limits", said(&scope)),
+            false => format!("{outbox}: {} gets {}", said(&scope), bounds(limits)),
+        };
+        out.either(&value, text)?;
+    }
+    Ok(Done::Fine)
+}
+
+/// What is paused or limited now.
+pub async fn in_force(opened: &Opened) -> Result<Vec<InForce>, Failure> {
+    let controls = opened.console.controls().await;
+    controls.map_err(|error| Failure::store(&opened.name, &error))
+}
+
+fn bounds(limits: Limits) -> String {
+    let rate = limits.max_rate.map(|rate| format!("{rate} events/s"));
+    let flight = limits
+        .max_in_flight
+        .map(|flight| format!("{flight} events in flight"));
+    rate.into_iter().chain(flight).collect::<Vec<_>>().join(" and ")
+}
+
+fn scope(args: &PauseArgs) -> Scope {
+    match (&args.destination, &args.key) {
+        (Some(name), _) => Scope::Destination(name.as_str().into()),
+        (None, Some(key)) => Scope::Key(key.clone()),
+        (None, None) => Scope::Outbox,
+    }
+}
+
+fn names(scope: &Scope) -> (&'static str, Option<&str>) {
+    match scope {
+        Scope::Outbox => ("outbox", None),
+        Scope::Destination(name) => ("destination", Some(name.as_str())),
+        Scope::Key(key) => ("key", Some(key)),
+    }
+}
+
+fn said(scope: &Scope) -> String {
+    match scope {
+        Scope::Outbox => "the outbox".to_owned(),
+        Scope::Destination(name) => format!("the destination {}", cell(name.as_str())),
+        Scope::Key(text) => format!("the key {}", key(text)),
+    }
+}
+
+fn answer(outbox: &str, scope: &Scope, done: &str) -> Value {
+    let (what, name) = names(scope);
+    json!({ "outbox": outbox, "what": what, "name": name, "done": done })
+}
+
+/// A destination may have several outboxes; to stop an outbox or a key somebody has to say in which.
+async fn outboxes(config: &Config, args: &PauseArgs) -> Result<Vec<Opened>, Failure> {
+    let chosen = match &args.destination {
+        Some(_) => wire::chosen(config, args.outbox.as_deref())?,
+        None => vec![wire::single(config, args.outbox.as_deref())?],
+    };
+    let mut opened = Vec::new();
+    for (name, outbox) in chosen {
+        opened.push(wire::ready(name, outbox).await?);
+    }
+    Ok(opened)
+}
+
+/// Nobody is helped by a pause of a destination that does not exist.
+pub fn known(config: &Config, name: &DestinationName) -> Result<(), Failure> {
+    let destinations = config.router.destinations();
+    let known: Vec<&str> = destinations.iter().map(|one| one.name.as_str()).collect();
+    match known.contains(&name.as_str()) {
+        true => Ok(()),
+        false => Err(
+            Failure::input(format!("there is no destination named {:?}", cell(name.as_str())))
+                .advice(suggestion(name.as_str(), &known).unwrap_or_default()),
+        ),
+    }
+}
+
+async fn change(opened: &Opened, control: Control) -> Result<(), Failure> {
+    let changed = opened.console.control(control, actor()).await;
+    changed.map_err(|error| Failure::store(&opened.name, &error))
+}

@@ -1,0 +1,132 @@
+//! A job, step by step, for as long as somebody waits for it. Where it stands is in the database: whoever dies here
+//! leaves a job that goes on exactly where it was.
+
+use std::time::{Duration, Instant};
+
+use postrider_core::{EventId, Job, JobState, JobVerb, Replay, Status, Step, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::ask::actor;
+use super::progress::{Pace, Progress};
+use crate::failure::Failure;
+use crate::output::{Output, count};
+use crate::wire::Opened;
+
+/// Refusals that are kept to be told.
+const EXAMPLES: usize = 1_000;
+/// How long a job that may not go on now waits before it looks again.
+const BREATH: Duration = Duration::from_millis(50);
+/// For how long the last copies of a replay may stay unsent before they are left to the relay.
+const UNSENT: Duration = Duration::from_secs(2);
+
+/// How a job is driven.
+pub struct Drive<'a> {
+    pub outbox: &'a Opened,
+    pub out: Output,
+    /// How many rows it is about, if they were counted.
+    pub of: Option<u64>,
+    /// Rows a second; none: as fast as it goes.
+    pub rate: Option<u32>,
+    pub stop: &'a CancellationToken,
+}
+
+impl Drive<'_> {
+    /// Goes on with a job until it is done, or somebody stops it; then it is paused.
+    pub async fn on(&self, job: Job) -> Result<Driven, Failure> {
+        let mut driven = Driven::of(&self.outbox.name, job);
+        let mut progress = Progress::new(self.out, self.of);
+        let mut pace = Pace::new(self.rate);
+        let mut moved = Instant::now();
+        while driven.job.state == JobState::Running && !self.stop.is_cancelled() {
+            let Some(limit) = pace.allows() else {
+                self.breathe().await;
+                continue;
+            };
+            let (cursor, waiting) = (driven.job.cursor.clone(), driven.job.waiting);
+            let step = self.outbox.console.step(driven.job.id.clone(), limit).await;
+            pace.made(driven.take(step.map_err(|error| self.failed(&driven.job, &error))?));
+            progress.show(&driven.job);
+            if driven.job.waiting != waiting || driven.job.cursor != cursor {
+                moved = Instant::now();
+            }
+            if driven.job.cursor != cursor {
+                continue;
+            }
+            // It made nothing: a replay has as many copies on the way as it may have, or none left to make.
+            if driven.job.waiting < u64::from(Replay::BESIDE) && moved.elapsed() >= UNSENT {
+                break;
+            }
+            self.breathe().await;
+        }
+        progress.end();
+        if driven.job.state == JobState::Running && self.stop.is_cancelled() {
+            let console = &self.outbox.console;
+            let paused = console
+                .steer(driven.job.id.clone(), JobVerb::Pause, actor())
+                .await;
+            driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
+        }
+        Ok(driven)
+    }
+
+    async fn breathe(&self) {
+        let _ = self.stop.run_until_cancelled(tokio::time::sleep(BREATH)).await;
+    }
+
+    fn failed(&self, job: &Job, error: &StoreError) -> Failure {
+        let advice = error.advice();
+        Failure::store(&self.outbox.name, error).advice(format!(
+            "{advice}; nothing of the job is lost: `postrider job resume {}` goes on",
+            job.id
+        ))
+    }
+}
+
+/// What became of a job.
+pub struct Driven {
+    pub outbox: String,
+    pub job: Job,
+    /// Rows that were done while it was driven here.
+    pub touched: u64,
+    /// Rows that the verb did not suit, the first of them.
+    pub refused: Vec<(EventId, Status)>,
+}
+
+impl Driven {
+    fn of(outbox: &str, job: Job) -> Self {
+        Self {
+            outbox: outbox.to_owned(),
+            job,
+            touched: 0,
+            refused: Vec::new(),
+        }
+    }
+
+    /// Takes what a step did in; how many rows it was.
+    fn take(&mut self, step: Step) -> u64 {
+        let made = step.job.touched.saturating_sub(self.job.touched);
+        self.touched += made;
+        self.refused.extend(step.refused);
+        self.refused.truncate(EXAMPLES);
+        self.job = step.job;
+        made
+    }
+
+    /// One line: which job it was, and what is left of it.
+    pub fn text(&self) -> String {
+        let Job { id, waiting, .. } = &self.job;
+        let mut done = count(self.job.touched, "event");
+        if self.job.refused > 0 {
+            done.push_str(&format!(", {} refused", self.job.refused));
+        }
+        match self.job.state {
+            JobState::Paused => format!("job {id}: paused after {done}; `postrider job resume {id}` goes on"),
+            JobState::Cancelled => format!("job {id}: cancelled after {done}"),
+            JobState::Done if *waiting == 0 => format!("job {id}: done, {done}"),
+            JobState::Done | JobState::Running => format!(
+                "job {id}: {done}, {waiting} of them not sent yet: a running relay sends them, and `postrider job \
+                 show {id}` tells how many are left"
+            ),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `postrider job`: long work that somebody began, and who goes on with it.
+
+use postrider_core::{Job, JobId, JobKind, JobState, JobVerb, Verb};
+use serde_json::{Value, json};
+
+use super::ask::actor;
+use super::drive::{Drive, Driven};
+use crate::cli::JobArg;
+use crate::config::Config;
+use crate::failure::{Done, Failed, Failure};
+use crate::output::{Output, cell, time};
+use crate::signal;
+use crate::wire::{self, Opened};
+
+/// Which job.
+pub struct Wanted<'a> {
+    pub id: &'a str,
+    pub outbox: Option<&'a str>,
+}
+
+impl<'a> From<&'a JobArg> for Wanted<'a> {
+    fn from(job: &'a JobArg) -> Self {
+        Self {
+            id: &job.id,
+            outbox: job.outbox.outbox.as_deref(),
+        }
+    }
+}
+
+/// Jobs, the newest first.
+pub async fn list(config: &Config, out: Output, outbox: Option<&str>, limit: u32) -> Result<Done, Failure> {
+    let mut failed = Failed::default();
+    let mut rows = Vec::new();
+    for (name, outbox) in wire::chosen(config, outbox)? {
+        let jobs = async {
+            let opened = wire::ready(name, outbox).await?;
+            let jobs = opened.console.jobs(None, limit).await;
+            jobs.map_err(|error| Failure::store(name, &error))
+        };
+        for job in failed.keep(jobs.await).unwrap_or_default() {
+            match out.is_json() {
+                true => out.value(&value(name, &job))?,
+                false => rows.push(row(name, &job)),
+            }
+        }
+    }
+    match (out.is_json() || failed.is_some(), rows.is_empty()) {
+        (true, true) => {}
+        (false, true) => out.line("no jobs")?,
+        (_, false) => out.table(&HEADERS, rows)?,
+    }
+    failed.or(out.is_json(), Done::Fine)
+}
+
+const HEADERS: [&str; 7] = ["JOB", "KIND", "STATE", "DONE", "REFUSED", "BEGUN", "BY"];
+
+fn row(outbox: &str, job: &Job) -> Vec<String> {
+    vec![
+        job.id.to_string(),
+        job.kind.as_str().to_owned(),
+        job.state.as_str().to_owned(),
+        job.touched.to_string(),
+        job.refused.to_string(),
+        time(job.begun_at),
+        format!("{} ({outbox})", cell(&job.actor)),
+    ]
+}
+
+/// Everything known about one job.
+pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
+    let (opened, job) = find(config, &wanted).await?;
+    tell(out, &opened.name, &job)
+}
+
+/// Goes on with a job: one that was paused, or one that nobody drives any more.
+pub async fn resume(config: &Config, out: Output, wanted: Wanted<'_>, rate: u32) -> Result<Done, Failure> {
+    let (opened, mut job) = find(config, &wanted).await?;
+    if matches!(job.kind, JobKind::Archive | JobKind::Restore) {
+        return Err(
+            Failure::input(format!("an {} goes on where its files are", job.kind.as_str()))
+                .advice("give the same `postrider archive` command again"),
+        );
+    }
+    match job.state {
+        JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
+        JobState::Paused => job = steer(&opened, &job, JobVerb::Resume).await?,
+        JobState::Running => {}
+    }
+    let stop = signal::stop_token();
+    let drive = Drive {
+        outbox: &opened,
+        out,
+        of: None,
+        rate: matches!(job.kind, JobKind::Replay(_)).then_some(rate),
+        stop: &stop,
+    };
+    finish(out, &drive.on(job).await?)
+}
+
+/// Tells how a job that was driven ended.
+pub fn finish(out: Output, driven: &Driven) -> Result<Done, Failure> {
+    out.either(&value(&driven.outbox, &driven.job), driven.text())?;
+    Ok(match driven.job.state {
+        JobState::Done | JobState::Running => Done::Fine,
+        JobState::Paused | JobState::Cancelled => Done::Found,
+    })
+}
+
+/// Stops a job for a while.
+pub async fn pause(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
+    change(config, out, &wanted, JobVerb::Pause, "paused").await
+}
+
+/// Ends a job. Copies of a replay that were not sent are taken back.
+pub async fn cancel(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
+    change(config, out, &wanted, JobVerb::Cancel, "cancelled").await
+}
+
+async fn change(
+    config: &Config,
+    out: Output,
+    wanted: &Wanted<'_>,
+    verb: JobVerb,
+    word: &str,
+) -> Result<Done, Failure> {
+    let (opened, job) = find(config, wanted).await?;
+    if matches!(job.state, JobState::Done | JobState::Cancelled) {
+        return Err(over(&job, word));
+    }
+    let job = steer(&opened, &job, verb).await?;
+    tell(out, &opened.name, &job)
+}
+
+fn over(job: &Job, word: &str) -> Failure {
+    let advice = match job.kind {
+        JobKind::Act(_) => "give the verb again for what is left of the events",
+        _ => "begin another one",
+    };
+    Failure::found(format!(
+        "the job {} cannot be {word}: it is {}",
+        job.id,
+        job.state.as_str()
+    ))
+    .advice(advice)
+}
+
+async fn steer(opened: &Opened, job: &Job, verb: JobVerb) -> Result<Job, Failure> {
+    let steered = opened.console.steer(job.id.clone(), verb, actor()).await;
+    steered.map_err(|error| Failure::store(&opened.name, &error))
+}
+
+/// The job and the outbox that it is in.
+async fn find(config: &Config, wanted: &Wanted<'_>) -> Result<(Opened, Job), Failure> {
+    let mut failed = Failed::default();
+    for (name, outbox) in wire::chosen(config, wanted.outbox)? {
+        let Some(opened) = failed.keep(wire::ready(name, outbox).await) else {
+            continue;
+        };
+        let jobs = opened.console.jobs(Some(JobId::from(wanted.id)), 1).await;
+        let jobs = failed.keep(jobs.map_err(|error| Failure::store(name, &error)));
+        if let Some(job) = jobs.unwrap_or_default().pop() {
+            return Ok((opened, job));
+        }
+    }
+    // An outbox that did not answer may have it.
+    failed.or(false, Done::Found)?;
+    Err(
+        Failure::found(format!("there is no job with the id {:?}", cell(wanted.id)))
+            .advice("`postrider job list` shows them; ended ones are removed after a time"),
+    )
+}
+
+fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
+    if out.is_json() {
+        out.value(&value(outbox, job))?;
+        return Ok(Done::Fine);
+    }
+    let mut lines = vec![
+        ("job", job.id.to_string()),
+        ("kind", job.kind.as_str().to_owned()),
+        ("outbox", outbox.to_owned()),
+        ("state", job.state.as_str().to_owned()),
+        ("done", job.touched.to_string()),
+        ("refused", job.refused.to_string()),
+        ("begun", format!("{} by {}", time(job.begun_at), cell(&job.actor))),
+        ("last step", time(job.updated_at)),
+        ("filter", cell(&job.filter.to_json().to_string())),
+    ];
+    match &job.kind {
+        JobKind::Act(Verb::Discard(reason)) => lines.push(("reason", cell(reason))),
+        JobKind::Replay(replay) => {
+            lines.push(("not sent", job.waiting.to_string()));
+            let range = |at: Option<_>| at.map_or_else(|| "-".to_owned(), time);
+            lines.push((
+                "sent",
+                format!("{} to {}", range(replay.since), range(replay.until)),
+            ));
+            lines.extend(replay.to.iter().map(|name| ("goes to", cell(name.as_str()))));
+        }
+        _ => {}
+    }
+    for (name, text) in lines {
+        out.line(format!("{name:<11} {text}"))?;
+    }
+    if matches!(job.state, JobState::Running | JobState::Paused) {
+        out.line(format!("{:<11} `postrider job resume {}`", "go on with", job.id))?;
+    }
+    Ok(Done::Fine)
+}
+
+/// The job as JSON.
+pub fn value(outbox: &str, job: &Job) -> Value {
+    let mut value = json!({
+        "outbox": outbox,
+        "job": job.id.as_str(),
+        "kind": job.kind.as_str(),
+        "state": job.state.as_str(),
+        "actor": job.actor,
+        "touched": job.touched,
+        "refused": job.refused,
+        "begun_at": time(job.begun_at),
+        "updated_at": time(job.updated_at),
+        "filter": job.filter.to_json(),
+    });
+    match &job.kind {
+        JobKind::Act(Verb::Discard(reason)) => value["reason"] = reason.as_str().into(),
+        JobKind::Replay(replay) => {
+            value["unsent"] = job.waiting.into();
+            value["since"] = json!(replay.since.map(time));
+            value["until"] = json!(replay.until.map(time));
+            value["to"] = json!(replay.to.as_ref().map(|name| name.as_str()));
+            value["restored"] = json!(replay.restored.as_ref().map(JobId::as_str));
+        }
+        _ => {}
+    }
+    value
+}

@@ -1,0 +1,112 @@
+//! A verb for one event that was named: one short transaction, beside running relays.
+
+use postrider_core::{Act, EventId, Filter, Status, Verb};
+
+use super::ask::actor;
+use super::progress::STEP;
+use super::total::Total;
+use crate::failure::Failure;
+use crate::wire::Opened;
+
+/// What may be discarded without a further word.
+const STUCK: [Status; 2] = [Status::DeadLetter, Status::Retrying];
+
+/// What is to be done with one event.
+pub struct Named<'a> {
+    pub verb: &'a Verb,
+    /// The event, in which states it may be, and for which destinations.
+    pub filter: Filter,
+    /// Whether what goes out by itself may be discarded.
+    pub at_once: bool,
+}
+
+/// Whether the verb suits an event.
+enum Suits {
+    /// Its rows in these states; empty: whatever the store says.
+    Rows(Vec<Status>),
+    /// None of them: this is the worst of its states.
+    Not(Status),
+    /// It failed nowhere and goes out by itself.
+    Moves(Status),
+    /// There is no such event here.
+    Unknown,
+}
+
+impl Named<'_> {
+    /// Does it in one outbox, unless a dry run only asks.
+    pub async fn act(mut self, outbox: &Opened, id: &str, total: &mut Total) -> Result<(), Failure> {
+        match self.suits(outbox, id).await? {
+            Suits::Unknown => return Ok(()),
+            Suits::Rows(status) => self.filter.status = status,
+            Suits::Not(status) => {
+                total.found.insert(id.to_owned());
+                total.refused.push((id.to_owned(), status));
+                return Ok(());
+            }
+            Suits::Moves(status) => {
+                total.found.insert(id.to_owned());
+                total.moving.push((id.to_owned(), status));
+                return Ok(());
+            }
+        }
+        let mut from = None;
+        loop {
+            let act = Act {
+                verb: self.verb.clone(),
+                filter: self.filter.clone(),
+                dry_run: total.dry_run,
+                actor: actor(),
+                limit: STEP,
+                from,
+            };
+            let chunk = outbox.console.act(act).await;
+            let chunk = chunk.map_err(|error| Failure::store(&outbox.name, &error))?;
+            from = chunk.next.clone();
+            if chunk.touched > 0 || !chunk.refused.is_empty() {
+                total.found.insert(id.to_owned());
+            }
+            total.add(chunk);
+            if from.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn suits(&self, outbox: &Opened, id: &str) -> Result<Suits, Failure> {
+        let wanted = &self.filter.status;
+        let discards = matches!(self.verb, Verb::Discard(_)) && !self.at_once;
+        if wanted.is_empty() && !discards {
+            return Ok(Suits::Rows(Vec::new()));
+        }
+        let records = outbox.console.show(EventId::from(id)).await;
+        let records = records.map_err(|error| Failure::store(&outbox.name, &error))?;
+        let routes = records.iter().flat_map(|record| &record.routes);
+        let states: Vec<Status> = routes.map(|route| route.status).collect();
+        Ok(match wanted.is_empty() {
+            true => suits_discard(&states),
+            false => suits_only(&states, wanted),
+        })
+    }
+}
+
+/// A healthy event must not be thrown away for a slip in an id.
+fn suits_discard(states: &[Status]) -> Suits {
+    if states.iter().any(|status| STUCK.contains(status)) {
+        return Suits::Rows(STUCK.to_vec());
+    }
+    let moves = |status: &&Status| matches!(status, Status::Waiting | Status::Held | Status::Scheduled);
+    match states.iter().find(moves) {
+        Some(status) => Suits::Moves(*status),
+        // It is not there, or over and done with: the store says so.
+        None => Suits::Rows(Vec::new()),
+    }
+}
+
+fn suits_only(states: &[Status], wanted: &[Status]) -> Suits {
+    let worst = states.iter().min_by_key(|status| status.severity());
+    match (states.iter().any(|status| wanted.contains(status)), worst) {
+        (true, _) => Suits::Rows(wanted.to_vec()),
+        (false, Some(worst)) => Suits::Not(*worst),
+        (false, None) => Suits::Unknown,
+    }
+}

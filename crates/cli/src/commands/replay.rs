@@ -1,0 +1,154 @@
+//! `postrider replay`: sent events are sent again, marked as copies, beside the live flow.
+
+use std::time::{Duration, Instant};
+
+use postrider_core::{
+    DestinationName, EventId, Filter, JobId, JobKind, List, NewJob, Replay, Status, Timestamp,
+};
+use serde_json::json;
+
+use super::ask::{actor, confirm};
+use super::control::known;
+use super::drive::Drive;
+use super::job;
+use super::progress::Progress;
+use crate::args::ReplayArgs;
+use crate::config::Config;
+use crate::failure::{Done, Failure};
+use crate::output::{Output, count};
+use crate::signal;
+use crate::wire::{self, Opened};
+
+/// Events of one page while they are counted.
+const PAGE: u32 = 1_000;
+/// For how long they are counted. The history may be long, and "at least" is enough to be asked.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<Done, Failure> {
+    check(config, args)?;
+    let (name, outbox) = wire::single(config, args.outbox.as_deref())?;
+    if outbox.history.is_none() && args.restored.is_none() {
+        return Err(Failure::input(format!("no history is kept: {name}"))
+            .advice("set `history` of the outbox to something other than \"none\""));
+    }
+    let opened = wire::ready(name, outbox).await?;
+    let job = NewJob {
+        kind: JobKind::Replay(Replay {
+            since: args.since,
+            until: args.until,
+            to: args.to.as_deref().map(DestinationName::from),
+            restored: args.restored.as_deref().map(JobId::from),
+        }),
+        filter: filter(args),
+        actor: actor(),
+    };
+    // What was read back from an archive is not in the history and cannot be counted there.
+    let counted = match args.restored.is_none() && (args.dry_run || !args.yes) {
+        true => Some(sent(&opened, args, out).await?),
+        false => None,
+    };
+    let events = counted.map_or_else(|| "what was restored".to_owned(), |one| one.text());
+    if args.dry_run {
+        let (touched, exact) = counted.map_or((0, false), |one| (one.events, one.exact));
+        let value = json!({ "outbox": name, "touched": touched, "exact": exact, "dry_run": true });
+        out.either(&value, format!("{events} would be replayed"))?;
+        return Ok(Done::Fine);
+    }
+    if counted.is_some_and(|one| one.exact && one.events == 0) {
+        out.either(
+            &json!({ "outbox": name, "touched": 0, "exact": true, "dry_run": false }),
+            "nothing to replay",
+        )?;
+        return Ok(Done::Fine);
+    }
+    if !args.yes {
+        confirm(&format!("replay {events}?"), "give --yes, or --dry-run to count")?;
+    }
+    let job = opened.console.begin(job).await;
+    let job = job.map_err(|error| Failure::store(name, &error))?;
+    let stop = signal::stop_token();
+    let drive = Drive {
+        outbox: &opened,
+        out,
+        of: counted.filter(|one| one.exact).map(|one| one.events),
+        rate: Some(args.rate),
+        stop: &stop,
+    };
+    job::finish(out, &drive.on(job).await?)
+}
+
+fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
+    let chosen = args.since.is_some() || args.until.is_some() || args.restored.is_some() || args.all;
+    if !chosen && filter(args) == Filter::default() {
+        return Err(Failure::input("nothing is chosen")
+            .advice("say which events: --since, --type, --key, --id, --from, or --all"));
+    }
+    match &args.to {
+        Some(name) => known(config, &name.as_str().into()),
+        None => Ok(()),
+    }
+}
+
+fn filter(args: &ReplayArgs) -> Filter {
+    Filter {
+        event_id: args.id.as_deref().map(EventId::from),
+        event_type: args.event_type.clone(),
+        key: args.key.clone(),
+        destination: args.from.as_deref().map(DestinationName::from),
+        ..Filter::default()
+    }
+}
+
+/// How many events it is about, as far as they were counted.
+#[derive(Clone, Copy)]
+struct Counted {
+    events: u64,
+    exact: bool,
+}
+
+impl Counted {
+    fn text(self) -> String {
+        let least = if self.exact { "" } else { "at least " };
+        format!("{least}{}", count(self.events, "event"))
+    }
+}
+
+/// Counts what was sent, each destination for itself, because each gets its copy.
+async fn sent(opened: &Opened, args: &ReplayArgs, out: Output) -> Result<Counted, Failure> {
+    let begun = Instant::now();
+    let mut progress = Progress::new(out, None);
+    let (mut events, mut from) = (0, None);
+    let meant = |at: Option<Timestamp>| {
+        at.is_some_and(|at| {
+            args.since.is_none_or(|since| at >= since) && args.until.is_none_or(|until| at < until)
+        })
+    };
+    let filter = Filter {
+        status: vec![Status::Published],
+        ..filter(args)
+    };
+    loop {
+        let list = List {
+            from,
+            ..List::first(PAGE, filter.clone())
+        };
+        let listing = opened.console.list(list).await;
+        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
+        for record in listing.events.iter().filter(|record| record.replay.is_none()) {
+            let there = |name: &Option<DestinationName>| {
+                args.from.is_none() || name.as_ref().map(DestinationName::as_str) == args.from.as_deref()
+            };
+            let routes = record.routes.iter().filter(|route| {
+                route.status == Status::Published && there(&route.destination) && meant(route.published_at)
+            });
+            events += routes.count() as u64;
+        }
+        progress.count("counted", events);
+        from = listing.next;
+        if from.is_none() || begun.elapsed() > PATIENCE {
+            progress.end();
+            let exact = from.is_none();
+            return Ok(Counted { events, exact });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `postrider schedule`: events whose time has not come.
+
+use std::time::Duration;
+
+use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status, Verb};
+
+use super::act::has_reason;
+use super::named::Named;
+use super::page::page;
+use super::record::{self, Beside};
+use super::total::Total;
+use crate::args::FilterArgs;
+use crate::config::Config;
+use crate::failure::{Done, Failed, Failure};
+use crate::output::{Output, cell, key, time};
+use crate::wire;
+
+/// Events that are named, in one outbox or in any.
+pub struct Wanted<'a> {
+    pub ids: &'a [String],
+    pub outbox: Option<&'a str>,
+}
+
+/// What is scheduled, the next first.
+pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -> Result<Done, Failure> {
+    args.check()?;
+    let list = List::first(limit.max(1), args.filter(vec![Status::Scheduled], None));
+    let beside = Beside {
+        router: &config.router,
+        behind: None,
+    };
+    let mut failed = Failed::default();
+    let (mut rows, mut more) = (Vec::new(), false);
+    for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
+        let found = async { page(&wire::ready(name, outbox).await?, list.clone()).await };
+        let (records, has_more) = failed.keep(found.await).unwrap_or_default();
+        more |= has_more;
+        for record in &records {
+            if out.is_json() {
+                out.value(&record::value(name, record, false, &beside))?;
+            }
+            let scheduled = record
+                .routes
+                .iter()
+                .filter(|route| route.status == Status::Scheduled);
+            rows.extend(scheduled.map(|route| row(name, record, route)));
+        }
+    }
+    if !out.is_json() {
+        rows.sort();
+        match (rows.is_empty(), failed.is_some()) {
+            (false, _) => out.table(&["AT", "EVENT", "TYPE", "KEY", "DESTINATION", "OUTBOX"], rows)?,
+            (true, false) => out.line("nothing is scheduled")?,
+            (true, true) => {}
+        }
+        if more {
+            out.line(format!(
+                "… and more, some of them perhaps earlier: raise --limit ({limit}), or narrow the filter"
+            ))?;
+        }
+    }
+    failed.or(out.is_json(), Done::Fine)
+}
+
+/// The time first: moments as they are written here are sorted as text.
+fn row(outbox: &str, record: &EventRecord, route: &RecordedRoute) -> Vec<String> {
+    let destination = route.destination.as_ref().map_or("-", |name| name.as_str());
+    vec![
+        route.next_attempt_at.map_or_else(|| "-".to_owned(), time),
+        cell(record.event_id.as_str()),
+        cell(&record.event_type),
+        key(&record.key),
+        cell(destination),
+        outbox.to_owned(),
+    ]
+}
+
+/// Gives events another time.
+pub async fn shift(
+    config: &Config,
+    out: Output,
+    wanted: Wanted<'_>,
+    after: Duration,
+) -> Result<Done, Failure> {
+    act(config, out, wanted, Verb::Move(after), ("move", "moved")).await
+}
+
+/// Throws events away before their time comes.
+pub async fn cancel(config: &Config, out: Output, wanted: Wanted<'_>, reason: &str) -> Result<Done, Failure> {
+    has_reason(reason)?;
+    let verb = Verb::Discard(reason.to_owned());
+    act(config, out, wanted, verb, ("cancel", "cancelled")).await
+}
+
+async fn act(
+    config: &Config,
+    out: Output,
+    wanted: Wanted<'_>,
+    verb: Verb,
+    words: (&'static str, &'static str),
+) -> Result<Done, Failure> {
+    let mut total = Total::new(words, false);
+    for (name, outbox) in wire::chosen(config, wanted.outbox)? {
+        let opened = wire::ready(name, outbox).await?;
+        for id in wanted.ids {
+            let filter = Filter {
+                status: vec![Status::Scheduled],
+                event_id: Some(EventId::from(id.as_str())),
+                ..Filter::default()
+            };
+            let named = Named {
+                verb: &verb,
+                filter,
+                at_once: true,
+            };
+            named.act(&opened, id, &mut total).await?;
+        }
+    }
+    total.report(out, wanted.ids)
+}

@@ -1,0 +1,146 @@
+//! What a verb did, over all outboxes, as it is told at the end.
+
+use std::collections::BTreeSet;
+
+use postrider_core::{Chunk, EventId, JobState, Status, remedy};
+use serde_json::{Value, json};
+
+use super::drive::Driven;
+use super::job;
+use crate::failure::{Done, Failure};
+use crate::output::{Output, cell, count};
+
+/// Refusals that a text names; scripts get all that are known.
+const NAMED: usize = 20;
+
+/// What a verb did.
+pub struct Total {
+    /// The verb in the words of the command line, and its past.
+    pub words: (&'static str, &'static str),
+    pub dry_run: bool,
+    pub touched: u64,
+    /// Events that are in a state which the verb does not work on.
+    pub refused: Vec<(String, Status)>,
+    /// Events that were not discarded because they go out by themselves.
+    pub moving: Vec<(String, Status)>,
+    /// Ids that were named and found in some outbox.
+    pub found: BTreeSet<String>,
+    /// Outboxes that were not begun with, because somebody stopped it.
+    pub left: Vec<String>,
+    jobs: Vec<Driven>,
+}
+
+impl Total {
+    pub fn new(words: (&'static str, &'static str), dry_run: bool) -> Self {
+        Self {
+            words,
+            dry_run,
+            touched: 0,
+            refused: Vec::new(),
+            moving: Vec::new(),
+            found: BTreeSet::new(),
+            left: Vec::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// One step without a job.
+    pub fn add(&mut self, chunk: Chunk) {
+        self.touched += chunk.touched;
+        self.refuse(chunk.refused);
+    }
+
+    /// A whole job, or as much of it as was done.
+    pub fn add_job(&mut self, mut driven: Driven) {
+        self.touched += driven.touched;
+        self.refuse(std::mem::take(&mut driven.refused));
+        self.jobs.push(driven);
+    }
+
+    fn refuse(&mut self, refused: Vec<(EventId, Status)>) {
+        let refused = refused.into_iter().map(|(id, status)| (id.to_string(), status));
+        self.refused.extend(refused);
+    }
+
+    /// Nothing matched, which is no problem unless somebody named an event.
+    pub fn nothing(self, out: Output) -> Result<Done, Failure> {
+        let text = format!("nothing to {}", self.words.0);
+        out.either(&self.value(&[]), text)?;
+        Ok(Done::Fine)
+    }
+
+    /// Tells what was done, and with which of the events that were named nothing could be done.
+    pub fn report(self, out: Output, ids: &[String]) -> Result<Done, Failure> {
+        let unknown: Vec<&String> = ids.iter().filter(|id| !self.found.contains(*id)).collect();
+        out.either(&self.value(&unknown), self.text(&unknown))?;
+        let stopped = self.jobs.iter().any(|driven| driven.job.state != JobState::Done);
+        let fine = self.touched > 0
+            && self.refused.is_empty()
+            && self.moving.is_empty()
+            && self.left.is_empty()
+            && unknown.is_empty()
+            && !stopped;
+        Ok(if fine { Done::Fine } else { Done::Found })
+    }
+
+    fn value(&self, unknown: &[&String]) -> Value {
+        let refused: Vec<Value> = self
+            .refused
+            .iter()
+            .chain(&self.moving)
+            .map(|(id, status)| {
+                json!({
+                    "event_id": id,
+                    "status": status.as_str(),
+                    "remedy": remedy(self.words.0, *status),
+                })
+            })
+            .collect();
+        let jobs: Vec<Value> = self
+            .jobs
+            .iter()
+            .map(|driven| job::value(&driven.outbox, &driven.job))
+            .collect();
+        json!({
+            "touched": self.touched,
+            "refused": refused,
+            "unknown": unknown,
+            "dry_run": self.dry_run,
+            "jobs": jobs,
+        })
+    }
+
+    fn text(&self, unknown: &[&String]) -> String {
+        let (verb, done) = self.words;
+        let would = if self.dry_run { "would be " } else { "" };
+        let mut lines = vec![format!("{} {would}{done}", count(self.touched, "event"))];
+        for (id, status) in self.refused.iter().take(NAMED) {
+            let what_works = remedy(verb, *status);
+            lines.push(format!(
+                "not {}: it is {}: {what_works}",
+                cell(id),
+                status.as_str()
+            ));
+        }
+        if self.refused.len() > NAMED {
+            lines.push(format!("… nor {} more", self.refused.len() - NAMED));
+        }
+        for (id, status) in &self.moving {
+            let (id, status) = (cell(id), status.as_str());
+            lines.push(format!(
+                "not {id}: it is {status} and goes out by itself; --yes discards it all the same"
+            ));
+        }
+        for id in unknown {
+            lines.push(format!(
+                "not {}: no such event, or the filter is not about it",
+                cell(id)
+            ));
+        }
+        lines.extend(self.jobs.iter().map(Driven::text));
+        for name in &self.left {
+            lines.push(format!("nothing was begun in the outbox {name:?}"));
+        }
+        lines.join("\n")
+    }
+}

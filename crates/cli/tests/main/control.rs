@@ -1,0 +1,72 @@
+//! Pauses and limits: kept in the database, seen by everybody.
+
+use crate::support::{ORDERS_ONLY, Place};
+
+#[test]
+fn a_paused_destination_sends_nothing_until_it_is_resumed() {
+    let place = Place::ready(ORDERS_ONLY);
+    let pause = ["pause", "--destination", "events"];
+    place
+        .run_with(&pause, &[("USER", "ann")])
+        .expect(0)
+        .says("the destination events is paused");
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    let bounded = "timeout --preserve-status --signal=INT 2 postrider run --until-empty";
+    place.shell(bounded);
+    assert!(!place.path("events.jsonl").exists() || place.read("events.jsonl").is_empty());
+    place
+        .run(&["resume", "--destination", "events"])
+        .expect(0)
+        .says("goes on");
+    place
+        .run(&["resume", "--destination", "events"])
+        .expect(1)
+        .complains("is not paused");
+    place.run(&["run", "--until-empty"]).expect(0);
+    assert!(place.read("events.jsonl").contains("order-1"));
+    place
+        .run(&["pause", "--destination", "event"])
+        .expect(2)
+        .complains("did you mean `events`?");
+}
+
+#[test]
+fn a_paused_key_holds_back_its_own_events() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.run(&["pause", "--key", "ORDER/1"]).expect(0);
+    place.send("held-1", "ORDER/1", "{}").expect(0);
+    place.send("free-1", "ORDER/2", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let arrived = place.read("events.jsonl");
+    assert!(
+        arrived.contains("free-1") && !arrived.contains("held-1"),
+        "{arrived}"
+    );
+    place.run(&["show", "held-1"]).expect(0).says("HELD");
+    place.run(&["resume", "--key", "ORDER/1"]).expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    assert!(place.read("events.jsonl").contains("held-1"));
+}
+
+#[test]
+fn limits_add_up_until_they_are_taken_back() {
+    let place = Place::ready(ORDERS_ONLY);
+    place
+        .run(&["limit", "events", "--rate", "100"])
+        .expect(0)
+        .says("gets 100 events/s");
+    let both = place
+        .run(&["limit", "events", "--in-flight", "10", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&both["max_rate"], &both["max_in_flight"]),
+        (&100.into(), &10.into())
+    );
+    place
+        .run(&["limit", "events", "--reset"])
+        .expect(0)
+        .says("has its configured limits");
+    place.run(&["limit", "events"]).expect(2).complains("--rate");
+    place.run(&["limit", "event", "--rate", "1"]).expect(2);
+}

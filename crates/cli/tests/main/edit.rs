@@ -1,0 +1,63 @@
+//! A dead event gets another payload and is sent again.
+
+use crate::support::Place;
+
+#[test]
+fn an_edited_event_is_sent_with_its_new_payload_and_the_first_is_kept() {
+    let place = Place::busy();
+    let edit = |payload: &str, rest: &[&str]| {
+        place.run(&[&["dead", "edit", "dead-1", "--payload", payload][..], rest].concat())
+    };
+    edit("{\"n\": 3}", &[])
+        .expect(2)
+        .complains("nobody can be asked here");
+    edit("{\"n\": ", &["--yes"])
+        .expect(2)
+        .complains("the new payload is refused");
+    place.mend();
+    edit("{\"n\": 3}", &["--yes"])
+        .expect(0)
+        .says("1 event edited and redriven");
+    place.run(&["run", "--until-empty"]).expect(0);
+    let arrived = place.read("events.jsonl");
+    let line = arrived.lines().find(|line| line.contains("dead-1")).unwrap();
+    assert!(line.contains("\"n\": 3") || line.contains("\"n\":3"), "{line}");
+    edit("{}", &["--yes"])
+        .expect(1)
+        .says("not dead-1: it is PUBLISHED: it was sent; send a copy with `postrider replay --id`");
+    let audited = place.run(&["audit", "--json"]).expect(0).out;
+    assert!(
+        audited.contains("\"edit\"") && !audited.contains("{\\\"n\\\": 3}"),
+        "{audited}"
+    );
+}
+
+#[test]
+fn the_first_payload_of_an_edited_event_is_shown() {
+    let place = Place::busy();
+    place
+        .run_with(
+            &["dead", "edit", "dead-1", "--payload", "{\"n\": 3}", "--yes"],
+            &[("USER", "ann")],
+        )
+        .expect(0);
+    let shown = place
+        .run(&["show", "dead-1", "--payload", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(shown[0]["payload"], "{\"n\": 3}", "{shown}");
+    assert_eq!(shown[0]["original"]["payload"], "{\"n\": 2}", "{shown}");
+    assert_eq!(shown[0]["original"]["actor"], "cli:ann", "{shown}");
+    let moments: Vec<_> = shown[0]["timeline"].as_array().unwrap().iter().collect();
+    assert!(moments.iter().any(|moment| moment["what"] == "edited"), "{shown}");
+    assert_eq!(moments[0]["what"], "enqueued", "{shown}");
+    let text = place
+        .run(&["show", "dead-1"])
+        .expect(0)
+        .says("until cli:ann edited it");
+    assert!(
+        !text.out.contains("\"n\": 2"),
+        "only where it is asked for: {}",
+        text.out
+    );
+}

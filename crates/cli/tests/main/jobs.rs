@@ -1,0 +1,142 @@
+//! Bulk verbs are jobs: counted, resumable, audited.
+
+use postrider_testkit::wait;
+use serde_json::Value;
+
+use crate::support::{ORDERS_ONLY, Place, Running};
+
+/// So many dead events, each of a key of its own.
+fn dead(count: usize) -> Place {
+    let place = Place::ready(ORDERS_ONLY);
+    let lines: Vec<String> = (0..count)
+        .map(|n| {
+            let aggregate = format!(r#""aggregate_type":"TICKET","aggregate_id":"{n}""#);
+            format!(r#"{{"event_id":"dead-{n}","event_type":"A",{aggregate},"payload":{{"n":{n}}}}}"#)
+        })
+        .collect();
+    place.pipe(&["send", "--lines"], &lines.join("\n")).expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    place
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The newest job, once it is so far.
+fn begun(place: &Place, so_far: impl Fn(&Value) -> bool) -> String {
+    wait::blocking(wait::PATIENCE, "the job is so far", || {
+        let listed = place.run(&["job", "list", "-n", "1", "--json"]).expect(0);
+        match lines(&listed.out).pop() {
+            Some(job) if so_far(&job) => Ok(job["job"].as_str().unwrap().to_owned()),
+            other => Err(other),
+        }
+    })
+}
+
+#[test]
+fn a_bulk_redrive_is_one_job_and_one_line_of_the_audit() {
+    let place = dead(1_200);
+    place.mend();
+    let done = place
+        .run_with(
+            &["dead", "redrive", "--all", "--yes", "--json"],
+            &[("USER", "ann")],
+        )
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&done["touched"], &done["jobs"][0]["state"]),
+        (&1_200.into(), &"done".into())
+    );
+    let job = done["jobs"][0]["job"].as_str().unwrap();
+    let listed = place.run(&["job", "list", "--json"]).expect(0).json();
+    assert_eq!((&listed["job"], &listed["touched"]), (&job.into(), &1_200.into()));
+    place.run(&["job", "list"]).expect(0).says(job).says("redrive");
+    place
+        .run(&["job", "show", job])
+        .expect(0)
+        .says("cli:ann")
+        .says("DEAD_LETTER");
+    let audited = lines(&place.run(&["audit", "--json"]).expect(0).out);
+    let redrive = audited.iter().find(|entry| entry["action"] == "redrive").unwrap();
+    assert_eq!(
+        (&redrive["touched"], &redrive["actor"], &redrive["job"]),
+        (&1_200.into(), &"cli:ann".into(), &job.into())
+    );
+    assert!(redrive["steps"].as_u64() > Some(1), "{redrive}");
+    place.run(&["audit"]).expect(0).says("cli:ann");
+    for verb in ["resume", "pause", "cancel"] {
+        place.run(&["job", verb, job]).expect(1).complains("it is done");
+    }
+    place
+        .run(&["job", "show", "nothing"])
+        .expect(1)
+        .complains("no job with the id");
+    place.run(&["run", "--until-empty"]).expect(0);
+    assert_eq!(place.read("events.jsonl").lines().count(), 1_200);
+}
+
+/// A bulk verb that is killed goes on where it was: every event is redriven once.
+#[test]
+fn a_killed_redrive_is_resumed() {
+    let place = dead(5_000);
+    place.mend();
+    let killed = Running::start(&place, &["dead", "redrive", "--all", "--yes"]);
+    let id = begun(&place, |job| job["touched"] != 0);
+    killed.end();
+    let id = id.as_str();
+    let shown = place.run(&["job", "show", id, "--json"]).expect(0).json();
+    // On a fast machine it may have been done before it was killed.
+    if shown["state"] == "running" {
+        place
+            .run(&["job", "resume", id])
+            .expect(0)
+            .says("done, 5000 events");
+    }
+    let audited = lines(&place.run(&["audit", "--json"]).expect(0).out);
+    let redrives: Vec<_> = audited
+        .iter()
+        .filter(|entry| entry["action"] == "redrive")
+        .collect();
+    assert_eq!(redrives.len(), 1, "{redrives:?}");
+    assert_eq!(redrives[0]["touched"], 5_000);
+    place.run(&["dead", "list"]).expect(0).says("no dead events");
+    place.run(&["run", "--until-empty"]).expect(0);
+    assert_eq!(place.read("events.jsonl").lines().count(), 5_000);
+}
+
+/// Ctrl-C pauses a job and says how it goes on.
+#[test]
+fn a_stopped_job_is_paused() {
+    let place = Place::busy();
+    // Without a relay a replay that is larger than what may wait beside the live flow cannot end.
+    let lines: Vec<String> = (0..600)
+        .map(|n| {
+            let aggregate = format!(r#""aggregate_type":"ORDER","aggregate_id":"{n}""#);
+            format!(r#"{{"event_type":"A",{aggregate},"payload":{{"n":{n}}}}}"#)
+        })
+        .collect();
+    place.pipe(&["send", "--lines"], &lines.join("\n")).expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let replay = ["replay", "--type", "A", "--rate", "100000", "--yes"];
+    let running = Running::start(&place, &replay);
+    let id = begun(&place, |job| job["touched"] == 512);
+    let stopped = running.stop().expect(1);
+    let stopped = stopped
+        .says("paused after 512 events")
+        .says(&format!("postrider job resume {id}"));
+    drop(stopped);
+    let shown = place.run(&["job", "show", &id, "--json"]).expect(0).json();
+    assert_eq!(
+        (&shown["state"], &shown["unsent"]),
+        (&"paused".into(), &512.into())
+    );
+    place.run(&["job", "cancel", &id]).expect(0).says("cancelled");
+    place
+        .run(&["events", "--replay", &id])
+        .expect(0)
+        .says("no events");
+}

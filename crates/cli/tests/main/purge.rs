@@ -1,0 +1,43 @@
+//! What is kept for a time is removed before it is over.
+
+use crate::support::Place;
+
+#[test]
+fn the_history_goes_and_nothing_else() {
+    let place = Place::busy();
+    let dry = place.run(&["purge", "--older-than", "0s", "--dry-run"]).expect(0);
+    drop(dry.says("1 row of the history older than 0s would be removed"));
+    place
+        .run(&["purge", "--older-than", "0s"])
+        .expect(2)
+        .complains("remove what is older than 0s of the history");
+    place.run(&["show", "order-1"]).expect(0);
+    let none = place
+        .run(&["purge", "--older-than", "1h", "--yes", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(none["rows"], 0);
+    let one = place
+        .run(&["purge", "--older-than", "0s", "--yes", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!((&one["rows"], &one["dry_run"]), (&1.into(), &false.into()));
+    place.run(&["show", "order-1"]).expect(1);
+    place.run(&["show", "dead-1"]).expect(0).says("DEAD_LETTER");
+    place.run(&["show", "later-1"]).expect(0).says("SCHEDULED");
+    let audited = place.run(&["audit", "--json"]).expect(0).out;
+    assert!(audited.contains("purge"), "{audited}");
+}
+
+#[test]
+fn jobs_and_the_audit_go_too() {
+    let place = Place::busy();
+    place.run(&["dead", "redrive", "--all", "--yes"]).expect(0);
+    for what in ["jobs", "audit"] {
+        place
+            .run(&["purge", "--older-than", "0s", "--what", what, "--yes"])
+            .expect(0)
+            .says("older than 0s removed");
+    }
+    place.run(&["job", "list"]).expect(0).says("no jobs");
+}

@@ -1,0 +1,108 @@
+//! Sent events are sent again, as copies that say so.
+
+use serde_json::Value;
+
+use crate::support::{ORDERS_ONLY, Place, Running};
+
+#[test]
+fn a_replayed_event_arrives_again_and_says_so() {
+    let place = Place::busy();
+    let dry = place.run(&["replay", "--id", "order-1", "--dry-run"]).expect(0);
+    drop(dry.says("1 event would be replayed"));
+    place
+        .run(&["replay", "--id", "order-1"])
+        .expect(2)
+        .complains("replay 1 event?");
+    let replay = place
+        .run(&["replay", "--id", "order-1", "--yes", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&replay["touched"], &replay["unsent"]),
+        (&1.into(), &1.into()),
+        "{replay}"
+    );
+    let id = replay["job"].as_str().unwrap();
+    place.run(&["run", "--until-empty"]).expect(1);
+    let arrived = place.read("events.jsonl");
+    let copies: Vec<&str> = arrived.lines().filter(|line| line.contains("order-1")).collect();
+    assert_eq!(copies.len(), 2, "{arrived}");
+    assert!(!copies[0].contains(id) && copies[1].contains(id), "{arrived}");
+    place.run(&["job", "resume", id]).expect(0).says("done, 1 event");
+    let copies = place.run(&["events", "--replay", id, "--json"]).expect(0).json();
+    assert_eq!(
+        (&copies["event_id"], &copies["replay"]),
+        (&"order-1".into(), &id.into())
+    );
+    place.run(&["show", "order-1"]).expect(0).says("the replay");
+}
+
+#[test]
+fn a_replay_needs_a_choice() {
+    let place = Place::busy();
+    place.run(&["replay"]).expect(2).complains("nothing is chosen");
+    place
+        .run(&["replay", "--all", "--to", "event"])
+        .expect(2)
+        .complains("did you mean `events`?");
+    place
+        .run(&["replay", "--since", "yesterday"])
+        .expect(2)
+        .complains("2026-11-08T09:00:00Z");
+    place
+        .run(&["replay", "--type", "Nothing", "--dry-run"])
+        .expect(0)
+        .says("0 events would be replayed");
+    place
+        .run(&["replay", "--type", "Nothing"])
+        .expect(0)
+        .says("nothing to replay");
+    let none = ORDERS_ONLY.replace("[outbox.main]", "[outbox.main]\nhistory = \"none\"");
+    let place = Place::ready(&none);
+    place
+        .run(&["replay", "--all", "--yes"])
+        .expect(2)
+        .complains("no history is kept");
+}
+
+/// Copies of a key come in its order, each once, while new events of it go on.
+#[test]
+fn a_replay_keeps_the_order_of_keys() {
+    let place = Place::ready(ORDERS_ONLY);
+    let event = |n: usize| {
+        let aggregate = format!(r#""aggregate_type":"ORDER","aggregate_id":"{}""#, n % 7);
+        format!(r#"{{"event_id":"e{n}","event_type":"A",{aggregate},"payload":{{"n":{n}}}}}"#)
+    };
+    let lines: Vec<String> = (0..1_500).map(event).collect();
+    place.pipe(&["send", "--lines"], &lines.join("\n")).expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    let relay = Running::start(&place, &["run"]);
+    let lines: Vec<String> = (1_500..1_600).map(event).collect();
+    place.pipe(&["send", "--lines"], &lines.join("\n")).expect(0);
+    let replay = [
+        "replay", "--all", "--until", "0s", "--rate", "100000", "--yes", "--json",
+    ];
+    let replayed = place.run(&replay).expect(0).json();
+    relay.stop().expect(0);
+    assert_eq!(replayed["state"], "done", "{replayed}");
+    let copies: u64 = replayed["touched"].as_u64().unwrap();
+    assert!((1_500..=1_600).contains(&copies), "{replayed}");
+    let arrived = place.read("events.jsonl");
+    let arrived: Vec<Value> = arrived
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let is_copy = |event: &Value| event.to_string().contains("postrider-replay");
+    let mut seen = vec![[None, None]; 7];
+    for event in &arrived {
+        let n: usize = event["event_id"].as_str().unwrap()[1..].parse().unwrap();
+        let last = &mut seen[n % 7][usize::from(is_copy(event))];
+        assert!(last.is_none_or(|last| last < n), "{n} came after {last:?}");
+        *last = Some(n);
+    }
+    assert_eq!(
+        arrived.iter().filter(|event| is_copy(event)).count() as u64,
+        copies
+    );
+    assert_eq!(arrived.len() as u64, 1_600 + copies);
+}
