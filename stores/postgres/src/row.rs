@@ -176,7 +176,7 @@ pub(crate) fn storable(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn payload(text: Option<String>, bytes: Option<&[u8]>) -> Payload {
+pub(crate) fn payload(text: Option<String>, bytes: Option<&[u8]>) -> Payload {
     match (text, bytes) {
         (Some(text), _) => Payload::Text(text),
         (None, Some(bytes)) => Payload::Bytes(Bytes::copy_from_slice(bytes)),

@@ -1,200 +1,261 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
 use postrider_core::{
-    Act, Chunk, Cursor, EventId, EventRecord, Filter, RecordedRoute, Status, StoreError, Timestamp, Verb,
+    Act, Chunk, Cursor, EventId, EventRecord, Filter, JobId, RecordedRoute, Status, Timestamp, Verb,
 };
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use super::list;
-use super::record::record;
-use super::{View, place_of};
+use super::meant::{CREATED, KEY, Meant, Table};
+use super::{View, audit, list, place_of, status};
+use crate::clock::{self, Micros};
 use crate::error::Result;
-use crate::row::{destination_text, storable};
+use crate::row::{self, destination, storable};
 
 /// Rows that one step looks at. A step is one transaction, and a filter that matches little must not make it long.
 const VISITS: u32 = 2_000;
 
-/// Rows fetched in one go.
-const STRIDE: i64 = 200;
-
-/// One step of a bulk verb.
+/// One step of a verb.
 pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
-    let mut at = place_of(act.from.as_ref())?;
-    let mut chunk = Chunk::default();
-    let mut last = None;
-    let mut visits = 0..VISITS.max(act.limit);
-    'all: loop {
-        let places = next_places(view, &act.filter, &at).await?;
-        if places.is_empty() {
-            break;
-        }
-        for (place, destination, event_id) in places {
-            if visits.next().is_none() {
-                chunk.next = Some(Cursor::at(at.0, &at.1));
-                break 'all;
-            }
-            at = (place, destination);
-            let Some((record, route)) = chosen(view, &act.filter, &at, &event_id).await? else {
-                continue;
-            };
-            if chunk.touched + chunk.refused.len() as u64 >= u64::from(act.limit.max(1)) {
-                chunk.next = last;
-                break 'all;
-            }
-            if act.verb == Verb::Redrive && !can_redrive(&route) {
-                chunk.refused.push((record.event_id, route.status));
-            } else if act.dry_run || apply(view, &act.verb, &at).await? {
-                chunk.touched += 1;
-            }
-            last = Some(Cursor::at(at.0, &at.1));
-        }
+    let stride = Stride {
+        verb: &act.verb,
+        filter: &act.filter,
+        from: act.from.as_ref(),
+        bound: i64::MAX,
+        limit: act.limit,
+    };
+    let mut taken = choose(view, &stride).await?;
+    let touched = match act.dry_run {
+        true => taken.places.len() as u64,
+        false => apply(view, &act.verb, &taken.places).await?,
+    };
+    if taken.seen == 0 {
+        taken.refused = elsewhere(view, act.filter.event_id.as_ref()).await?;
     }
-    if chunk == Chunk::default() {
-        chunk.refused = elsewhere(view, &act.filter).await?;
-    }
+    let chunk = Chunk {
+        touched,
+        refused: taken.refused,
+        next: taken.next,
+    };
     if !act.dry_run {
-        note(view, act, &chunk).await?;
+        let deed = audit::Deed {
+            actor: &act.actor,
+            action: act.verb.as_str(),
+            detail: &act.detail(),
+            touched: chunk.touched,
+            refused: chunk.refused.len() as u64,
+            event_id: act.filter.event_id.as_ref().map(EventId::as_str),
+            job: None,
+        };
+        audit::note(view, deed).await?;
     }
     Ok(chunk)
 }
 
-/// Writes down what was done.
-pub(crate) async fn audit(
-    view: &View,
-    actor: &str,
-    action: &str,
-    detail: &str,
-    touched: u64,
-    refused: u64,
-) -> Result<()> {
-    let sql = view.sql(
-        "INSERT INTO {outbox_audit} (actor, action, detail, touched, refused) VALUES ($1, $2, $3, $4, $5)",
-    );
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    view.client()
-        .execute(
-            &sql,
-            &[
-                &storable(actor),
-                &action,
-                &storable(detail),
-                &number(touched),
-                &number(refused),
-            ],
-        )
-        .await?;
-    Ok(())
+/// Which rows a step may take.
+pub(super) struct Stride<'a> {
+    pub(super) verb: &'a Verb,
+    pub(super) filter: &'a Filter,
+    /// Behind this place.
+    pub(super) from: Option<&'a Cursor>,
+    /// At or before this one.
+    pub(super) bound: i64,
+    pub(super) limit: u32,
 }
 
-/// The next parked rows that a filter may be about.
-async fn next_places(
-    view: &View,
-    filter: &Filter,
-    behind: &(i64, String),
-) -> Result<Vec<(i64, String, String)>> {
-    // A filter on one event goes by its index; all others walk the rows in order.
-    let (only, value) = match (&filter.event_id, &filter.error_kind) {
-        (Some(id), _) => ("event_id = $3", id.as_str()),
-        (None, Some(kind)) => ("error_kind = $3", kind.as_str()),
-        (None, None) => ("$3::text IS NOT NULL", ""),
+/// What a step takes.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) places: Vec<(i64, String)>,
+    pub(super) refused: Vec<(EventId, Status)>,
+    /// Where to go on; none when all rows were looked at.
+    pub(super) next: Option<Cursor>,
+    /// Rows that the filter is about.
+    seen: u64,
+}
+
+/// The next rows that a verb is about, in the order of their places: what is left undone by a caller that dies is the
+/// end of every key. The word of a row costs a look at its key, so it is looked up for the rows of the step alone.
+pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
+    let mut taken = Taken::default();
+    let Some(meant) = Meant::of(stride.filter, Table::Parked, view.now, 5) else {
+        return Ok(taken);
     };
     let sql = view.sql(&format!(
-        "SELECT seq, destination, event_id FROM {{outbox_parked}} WHERE (seq, destination) > ($1, $2) AND {only}
-         ORDER BY seq, destination LIMIT $4"
+        "SELECT p.* FROM (
+             SELECT seq, destination FROM {{outbox_parked}}
+             WHERE (seq, destination) > ($1, $2) AND seq <= $3{} ORDER BY seq, destination LIMIT $4
+         ) c CROSS JOIN LATERAL (
+             SELECT seq, destination, event_id, event_type, {KEY}, {CREATED}, replay_id, status, failures, error_kind,
+                 error_group, error_text, first_failed_at, last_failed_at, {{alone}}
+             FROM {{outbox_parked_status}} p WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
+         ) p ORDER BY c.seq, c.destination",
+        meant.sql
     ));
-    let rows = view
-        .client()
-        .query(&sql, &[&behind.0, &behind.1, &storable(value), &STRIDE])
-        .await?;
-    rows.iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)))
-        .collect()
-}
-
-/// The row as operators see it, if the filter is about it.
-async fn chosen(
-    view: &View,
-    filter: &Filter,
-    at: &(i64, String),
-    event_id: &str,
-) -> Result<Option<(EventRecord, RecordedRoute)>> {
-    let Some(record) = record(view, at.0, event_id).await? else {
-        return Ok(None);
-    };
-    let route = record.routes.iter().find(|route| {
-        // An event that was sent to a destination before may be parked for it again; only the parked route is meant.
-        destination_text(route.destination.as_ref()) == at.1 && route.status.is_parked()
-    });
-    let route = route
-        .filter(|route| filter.matches(&record, route, Timestamp(view.now)))
-        .cloned();
-    Ok(route.map(|route| (record, route)))
-}
-
-/// Dead and refused rows are sent again; a row that only waits has nothing to be sent again for.
-fn can_redrive(route: &RecordedRoute) -> bool {
-    matches!(route.status, Status::DeadLetter | Status::Retrying)
-}
-
-/// Changes one row; false when a relay was first and it is gone.
-async fn apply(view: &View, verb: &Verb, (place, destination): &(i64, String)) -> Result<bool> {
-    let changed = match verb {
-        Verb::Move(_) => return Err(StoreError::unsupported().into()),
-        Verb::Redrive => {
-            // A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
-            let sql = view.sql(
-                "UPDATE {outbox_parked} SET dead = false, next_attempt_at = clock_timestamp(), attempts = 0,
-                 failures = 0, redriven = true, version = version + 1, updated_at = clock_timestamp()
-                 WHERE seq = $1 AND destination = $2",
-            );
-            view.client().execute(&sql, &[place, destination]).await?
+    let (place, name) = place_of(stride.from)?;
+    let visits = i64::from(VISITS.max(stride.limit));
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&place, &name, &stride.bound, &visits];
+    values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+    let rows = view.client().query(&sql, &values).await?;
+    let mut last = None;
+    for row in &rows {
+        let found = Candidate::read(row)?;
+        if !stride
+            .filter
+            .matches(&found.record, &found.route, Timestamp(view.now))
+        {
+            continue;
         }
-        Verb::Discard(reason) => {
-            let sql = view.sql(
-                "WITH p AS (DELETE FROM {outbox_parked} WHERE seq = $1 AND destination = $2 RETURNING *)
-                 INSERT INTO {outbox_sent} (seq, event_id, {carried}, destination, outcome, reason, attempts, failures,
-                        error_kind, error_text, last_failed_at, published_at)
-                 SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), 'discarded', $3, p.attempts,
-                 p.failures, p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p",
-            );
-            view.client()
-                .execute(&sql, &[place, destination, &storable(reason)])
+        if taken.seen >= u64::from(stride.limit.max(1)) {
+            taken.next = last;
+            return Ok(taken);
+        }
+        taken.seen += 1;
+        last = Some(Cursor::at(found.place.0, &found.place.1));
+        match found.bears(stride.verb) {
+            true => taken.places.push(found.place),
+            false => taken.refused.push((found.record.event_id, found.route.status)),
+        }
+    }
+    if let Some(row) = rows.last().filter(|_| rows.len() as u64 >= visits.unsigned_abs()) {
+        taken.next = Some(Cursor::at(row.try_get(0)?, row.try_get(1)?));
+    }
+    Ok(taken)
+}
+
+/// A parked row, as far as a filter and a verb look at it.
+struct Candidate {
+    place: (i64, String),
+    record: EventRecord,
+    route: RecordedRoute,
+    /// Only a row that stands alone has a time of its own.
+    alone: bool,
+}
+
+impl Candidate {
+    fn read(row: &Row) -> Result<Self> {
+        let time = |index| -> Result<Option<Timestamp>> {
+            let at: Option<Micros> = row.try_get(index)?;
+            Ok(at.map(Timestamp::from))
+        };
+        let (place, name): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        let route = RecordedRoute {
+            failures: u32::try_from(row.try_get::<_, i64>(8)?).unwrap_or(u32::MAX),
+            error_kind: row.try_get(9)?,
+            error_group: row.try_get(10)?,
+            error: row.try_get(11)?,
+            failed: time(12)?.zip(time(13)?),
+            ..RecordedRoute::new(destination(&name), status(row.try_get(7)?))
+        };
+        let record = EventRecord {
+            seq: row::seq(place),
+            event: Err("only what a filter looks at was read".to_owned()),
+            bad_payload: None,
+            event_id: row.try_get::<_, &str>(2)?.into(),
+            event_type: row.try_get(3)?,
+            key: row.try_get(4)?,
+            created_at: time(5)?.unwrap_or(Timestamp(0)),
+            replay: row.try_get::<_, Option<&str>>(6)?.map(JobId::from),
+            routes: Vec::new(),
+            timeline: Vec::new(),
+            original: None,
+        };
+        Ok(Self {
+            place: (place, name),
+            record,
+            route,
+            alone: row.try_get(14)?,
+        })
+    }
+
+    fn bears(&self, verb: &Verb) -> bool {
+        // A row that only waits has nothing to be sent again for, and one that has come to its time may be under way.
+        match verb {
+            Verb::Redrive => matches!(self.route.status, Status::DeadLetter | Status::Retrying),
+            Verb::Discard(_) => true,
+            Verb::Move(_) => self.alone && self.route.status == Status::Scheduled,
+        }
+    }
+}
+
+/// Locked in the order in which a settle takes them, so that neither waits for the other in a circle.
+const LOCKED: &str = "locked AS MATERIALIZED (
+         SELECT p.seq, p.destination FROM {outbox_parked} p
+         WHERE p.seq = ANY ($1::bigint[])
+           AND (p.seq, p.destination) IN (SELECT x.* FROM unnest($1::bigint[], $2::text[]) x)
+         ORDER BY p.seq, p.destination FOR UPDATE)";
+
+/// A person has decided, so the row gets all its attempts again. Its failure stays for people to read.
+pub(super) const AGAIN: &str =
+    "dead = false, next_attempt_at = clock_timestamp(), attempts = 0, failures = 0, redriven = true,
+     version = o.version + 1, updated_at = clock_timestamp()";
+
+/// Changes rows; answers how many were still as the verb wants them: a relay may have been first.
+pub(super) async fn apply(view: &View, verb: &Verb, places: &[(i64, String)]) -> Result<u64> {
+    if places.is_empty() {
+        return Ok(0);
+    }
+    let (seqs, names): (Vec<i64>, Vec<&str>) = places.iter().map(|(seq, name)| (*seq, name.as_str())).unzip();
+    let client = view.client();
+    let changed = match verb {
+        Verb::Redrive => {
+            let sql = view.sql(&format!(
+                "WITH {LOCKED} UPDATE {{outbox_parked}} o SET {AGAIN} FROM locked l
+                 WHERE o.seq = l.seq AND o.destination = l.destination AND (o.dead OR o.error_kind IS NOT NULL)"
+            ));
+            client.execute(&sql, &[&seqs, &names]).await?
+        }
+        Verb::Move(by) => {
+            let sql = view.sql(&format!(
+                "WITH {LOCKED} UPDATE {{outbox_parked}} o SET next_attempt_at = t.at, available_at = t.at,
+                     version = o.version + 1, updated_at = clock_timestamp()
+                 FROM locked l, (SELECT clock_timestamp() + make_interval(secs => $3) AS at) t
+                 WHERE o.seq = l.seq AND o.destination = l.destination AND NOT o.dead AND o.error_kind IS NULL
+                   AND o.next_attempt_at > clock_timestamp()"
+            ));
+            client
+                .execute(&sql, &[&seqs, &names, &clock::seconds(*by)])
                 .await?
         }
+        Verb::Discard(reason) => discard(view, &seqs, &names, reason).await?,
     };
-    Ok(changed > 0)
+    view.ring().await?;
+    Ok(changed)
+}
+
+async fn discard(view: &View, seqs: &[i64], names: &[&str], reason: &str) -> Result<u64> {
+    let sql = view.sql(&format!(
+        "WITH {LOCKED}, p AS (
+             DELETE FROM {{outbox_parked}} o USING locked l
+             WHERE o.seq = l.seq AND o.destination = l.destination RETURNING o.*)
+         INSERT INTO {{outbox_sent}} (seq, event_id, {{carried}}, destination, outcome, reason, attempts, failures,
+                error_kind, error_text, last_failed_at, published_at)
+         SELECT p.seq, p.event_id, {{carried p}}, nullif(p.destination, ''), 'discarded', $3, p.attempts,
+         p.failures, p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p"
+    ));
+    let gone = view
+        .client()
+        .execute(&sql, &[&seqs, &names, &storable(reason)])
+        .await?;
+    // A slot of the operators' own, so that no relay waits for them.
+    let sql = view.sql(
+        "INSERT INTO {outbox_counter} AS c (slot, discarded) VALUES (-1, $1)
+         ON CONFLICT (slot) DO UPDATE SET discarded = c.discarded + excluded.discarded",
+    );
+    let count = i64::try_from(gone).unwrap_or(0);
+    view.client().execute(&sql, &[&count]).await?;
+    Ok(gone)
 }
 
 /// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
-async fn elsewhere(view: &View, filter: &Filter) -> Result<Vec<(EventId, Status)>> {
-    let Some(id) = &filter.event_id else {
+pub(super) async fn elsewhere(view: &View, id: Option<&EventId>) -> Result<Vec<(EventId, Status)>> {
+    let Some(id) = id else {
         return Ok(Vec::new());
     };
-    let records = list::show(view, id).await?;
+    let records = list::by_id(view, id).await?;
     Ok(records
         .into_iter()
         .filter(|record| !record.status().is_parked())
         .map(|record| (record.event_id.clone(), record.status()))
         .collect())
-}
-
-async fn note(view: &View, act: &Act, chunk: &Chunk) -> Result<()> {
-    if matches!(act.verb, Verb::Discard(_)) && chunk.touched > 0 {
-        // A slot of the operators' own, so that no relay waits for them.
-        let sql = view.sql(
-            "INSERT INTO {outbox_counter} AS c (slot, discarded) VALUES (-1, $1)
-             ON CONFLICT (slot) DO UPDATE SET discarded = c.discarded + excluded.discarded",
-        );
-        let touched = i64::try_from(chunk.touched).unwrap_or(0);
-        view.client().execute(&sql, &[&touched]).await?;
-    }
-    let refused = chunk.refused.len() as u64;
-    audit(
-        view,
-        &act.actor,
-        act.verb.as_str(),
-        &act.detail(),
-        chunk.touched,
-        refused,
-    )
-    .await
 }

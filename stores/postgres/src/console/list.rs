@@ -1,67 +1,75 @@
-//! Listings: places are found by index, then each event is put together from wherever it stands.
+//! Listings: places are found by index, table by table, and the events of a page are put together in one go.
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Status, Timestamp};
+use std::collections::BTreeSet;
+
+use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Timestamp};
 use tokio_postgres::types::ToSql;
 
-use super::record::record;
-use super::{View, place_of};
-use crate::clock;
+use super::View;
+use super::meant::{Meant, Table, labels};
+use super::record::{Place, records};
+use super::stretch::{Budget, Way};
+use super::{stretch, timeline};
 use crate::error::Result;
-use crate::row::{self, storable};
 
-/// Places looked at in one go. A filter that matches little goes through many of them, on a connection of its own.
-const STRIDE: i64 = 500;
+/// Places that are looked for in one go, at most.
+const STRIDE: usize = 500;
 
-/// How wide a stretch of places the first look at the history takes; it doubles while little is found, because the
-/// index of the history is by stretches, too.
-const STRETCH: i64 = 4_096;
+/// Parked rows whose word is looked up in one go, where the filter asks for it: each costs a look at its key.
+const WORDED: i64 = 10_000;
 
-/// Events that match, oldest first.
+/// As many places of the history are looked at in the same time.
+const COST: i64 = 5;
+
+/// Events that match. What is found after much of the history was looked at for nothing is given at once, with the
+/// place to go on from: a page may have fewer events than there are.
 pub(super) async fn list(view: &View, list: &List) -> Result<Listing> {
-    let filter = &list.filter;
     let limit = list.limit.max(1) as usize;
-    let (mut after, _) = place_of(list.from.as_ref())?;
-    let candidates = Candidates::of(view, filter);
-    let end = highest(view).await?;
-    let mut listing = Listing::default();
-    let mut stretch = if filter.event_id.is_some() {
-        i64::MAX
-    } else {
-        STRETCH
+    let way = Way::of(list.newest_first);
+    let mut at = match &list.from {
+        Some(cursor) => cursor.place()?.0,
+        None => way.start(),
     };
-    while after < end && !candidates.arms.is_empty() {
-        let until = after.saturating_add(stretch).min(end);
-        let places = candidates.between(view, after, until).await?;
-        let full = places.len() as i64 >= STRIDE;
-        after = match places.last() {
-            Some((last, _)) if full => *last,
-            _ => until,
-        };
-        stretch = if full { stretch } else { stretch.saturating_mul(2) };
-        for (place, event_id) in places {
-            let Some(record) = record(view, place, &event_id).await? else {
+    let mut budget = Budget::default();
+    let mut listing = Listing::default();
+    loop {
+        let wanted = (limit - listing.events.len() + 1).min(STRIDE);
+        let found = find(view, &list.filter, way, at, wanted, &mut budget).await?;
+        let mut events = records(view, &found.places).await?;
+        for place in &found.places {
+            let Some(record) = events
+                .remove(place)
+                .filter(|record| is_meant(view, &list.filter, record))
+            else {
                 continue;
             };
-            if !record
-                .routes
-                .iter()
-                .any(|route| filter.matches(&record, route, Timestamp(view.now)))
-            {
-                continue;
-            }
             if listing.events.len() == limit {
-                let shown = listing.events.last().map(|record| row::place(record.seq));
-                listing.next = shown.map(|place| Cursor::at(place, ""));
+                listing.next = Some(Cursor::at(at, ""));
                 return Ok(listing);
             }
+            at = place.0;
             listing.events.push(record);
         }
+        let Some(to) = found.to else {
+            return Ok(listing);
+        };
+        at = to;
+        if budget.is_spent() {
+            listing.next = Some(Cursor::at(at, ""));
+            return Ok(listing);
+        }
     }
-    Ok(listing)
 }
 
 /// Every record that has the id.
 pub(super) async fn show(view: &View, id: &EventId) -> Result<Vec<EventRecord>> {
+    let mut records = by_id(view, id).await?;
+    timeline::tell(view, id, &mut records).await?;
+    Ok(records)
+}
+
+/// The same without what happened to it.
+pub(super) async fn by_id(view: &View, id: &EventId) -> Result<Vec<EventRecord>> {
     let filter = Filter {
         event_id: Some(id.clone()),
         ..Filter::default()
@@ -69,125 +77,135 @@ pub(super) async fn show(view: &View, id: &EventId) -> Result<Vec<EventRecord>> 
     Ok(list(view, &List::first(u32::MAX, filter)).await?.events)
 }
 
-/// No event has a higher place.
-async fn highest(view: &View) -> Result<i64> {
-    let sql = view.sql("SELECT last_value FROM {outbox_seq}");
-    Ok(view.client().query_one(&sql, &[]).await?.try_get(0)?)
+fn is_meant(view: &View, filter: &Filter, record: &EventRecord) -> bool {
+    record
+        .routes
+        .iter()
+        .any(|route| filter.matches(record, route, Timestamp(view.now)))
 }
 
-/// The places that a filter may be about: a superset, in order, found without reading tables that cannot match.
-struct Candidates {
-    arms: Vec<String>,
-    /// What the conditions of the arms compare with, from `$4` on.
-    values: Vec<String>,
+/// Places that a filter may be about, in order.
+struct Found {
+    places: Vec<Place>,
+    /// How far all tables were looked through; none: to their end.
+    to: Option<i64>,
 }
 
-impl Candidates {
-    fn of(view: &View, filter: &Filter) -> Self {
-        let needs_error = filter.error_kind.is_some() || filter.failing_for.is_some();
-        let mut candidates = Self {
-            arms: Vec::new(),
-            values: Vec::new(),
+async fn find(
+    view: &View,
+    filter: &Filter,
+    way: Way,
+    at: i64,
+    wanted: usize,
+    budget: &mut Budget,
+) -> Result<Found> {
+    let mut all = BTreeSet::new();
+    let mut to = None;
+    for table in [Table::Queued, Table::Parked, Table::Sent] {
+        let Some(meant) = Meant::of(filter, table, view.now, 3) else {
+            continue;
         };
-        let common = candidates.conditions(filter);
-        if filter.wants(Status::Pending) && filter.destination.is_none() && !needs_error {
-            candidates.arm("{outbox}", &common, "");
-        }
-        let routed = candidates.routed(filter);
-        let (dead, live) = filter.wants_parked();
-        if dead || live {
-            let only = match (dead, live) {
-                (true, false) => " AND dead",
-                (false, true) => " AND NOT dead",
-                _ => "",
-            };
-            let failing = match filter.failing_for {
-                Some(least) => {
-                    // No row failed before 1970, and PostgreSQL refuses times of long ago.
-                    let before = view.now.saturating_sub(clock::micros(least)).max(0);
-                    format!(
-                        " AND failures > 0 \
-                         AND first_failed_at <= timestamptz 'epoch' + {before} * interval '1 microsecond'"
-                    )
-                }
-                None => String::new(),
-            };
-            candidates.arm("{outbox_parked}", &common, &format!("{routed}{only}{failing}"));
-        }
-        let outcomes = match (filter.wants(Status::Published), filter.wants(Status::Discarded)) {
-            (true, true) => Some("outcome IN ('published', 'discarded')"),
-            (true, false) => Some("outcome = 'published'"),
-            (false, true) => Some("outcome = 'discarded'"),
-            (false, false) => None,
+        let (places, reached) = match table {
+            Table::Sent => stretch::history(view, filter, &meant, way, at, wanted, budget).await?,
+            Table::Queued => plain(view, "{outbox}", &meant, way, at, wanted).await?,
+            Table::Parked => match labels(filter) {
+                Some(words) => worded(view, &words, &meant, way, at, budget).await?,
+                None => plain(view, "{outbox_parked}", &meant, way, at, wanted).await?,
+            },
         };
-        if let Some(only) = outcomes.filter(|_| !needs_error) {
-            candidates.arm("{outbox_sent}", &common, &format!("{routed} AND {only}"));
-        }
-        candidates
-    }
-
-    fn arm(&mut self, table: &str, common: &str, own: &str) {
-        let id = "coalesce(event_id, 'seq-' || seq)";
-        let arm =
-            format!("SELECT seq, {id} AS event_id FROM {table} WHERE seq > $1 AND seq <= $2{common}{own}");
-        self.arms.push(arm);
-    }
-
-    /// The next parameter, with this value.
-    fn parameter(&mut self, value: &str) -> usize {
-        self.values.push(storable(value).into_owned());
-        self.values.len() + 3
-    }
-
-    fn conditions(&mut self, filter: &Filter) -> String {
-        let mut text = String::new();
-        if let Some(id) = &filter.event_id {
-            text.push_str(&format!(" AND event_id = ${}", self.parameter(id.as_str())));
-        }
-        if let Some(name) = &filter.event_type {
-            text.push_str(&format!(" AND event_type = ${}", self.parameter(name)));
-        }
-        if let Some(key) = &filter.key {
-            let number = self.parameter(key);
-            text.push_str(&format!(
-                " AND coalesce(event_key, aggregate_type || '/' || aggregate_id) = ${number}"
-            ));
-        }
-        text
-    }
-
-    fn routed(&mut self, filter: &Filter) -> String {
-        let mut text = String::new();
-        if let Some(destination) = &filter.destination {
-            text.push_str(&format!(
-                " AND destination = ${}",
-                self.parameter(destination.as_str())
-            ));
-        }
-        if let Some(kind) = &filter.error_kind {
-            text.push_str(&format!(" AND error_kind = ${}", self.parameter(kind)));
-        }
-        text
-    }
-
-    async fn between(&self, view: &View, after: i64, until: i64) -> Result<Vec<(i64, String)>> {
-        let sql = view.sql(&format!("{} ORDER BY seq LIMIT $3", self.arms.join(" UNION ")));
-        // A parameter that no arm mentions has no type; it is mentioned here.
-        let unused: Vec<String> = (4..self.values.len() + 4)
-            .map(|number| format!("${number}::text"))
-            .collect();
-        let sql = match unused.is_empty() {
-            true => sql,
-            false => format!(
-                "SELECT * FROM ({sql}) found WHERE concat({}) IS NOT NULL",
-                unused.join(", ")
-            ),
+        all.extend(places);
+        // Behind the place that the slowest came to, the others are not complete.
+        to = match (to, reached) {
+            (Some(one), Some(other)) => Some(way.first(one, other)),
+            (one, other) => one.or(other),
         };
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&after, &until, &STRIDE];
-        values.extend(self.values.iter().map(|value| value as &(dyn ToSql + Sync)));
-        let rows = view.client().query(&sql, &values).await?;
-        rows.iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-            .collect()
     }
+    let mut places: Vec<Place> = all.into_iter().collect();
+    places.retain(|(place, _)| to.is_none_or(|to| *place == to || way.is_before(*place, to)));
+    if way == Way::Down {
+        places.reverse();
+    }
+    if places.len() > wanted {
+        places.truncate(wanted);
+        to = places.last().map(|last| last.0);
+    }
+    Ok(Found { places, to })
+}
+
+/// Places of one table, and how far it was looked through.
+pub(super) type Arm = (Vec<Place>, Option<i64>);
+
+/// One table by whatever index the planner takes, in order.
+async fn plain(view: &View, table: &str, meant: &Meant, way: Way, at: i64, wanted: usize) -> Result<Arm> {
+    let sql = format!(
+        "SELECT seq, coalesce(event_id, 'seq-' || seq) FROM {table} WHERE seq {} $1{} ORDER BY seq {} LIMIT $2",
+        way.beyond(),
+        meant.sql,
+        way.order()
+    );
+    let places = places(view, &sql, at, i64::try_from(wanted).unwrap_or(i64::MAX), meant).await?;
+    let reached = places
+        .last()
+        .filter(|_| places.len() >= wanted)
+        .map(|last| last.0);
+    Ok((places, reached))
+}
+
+/// Parked rows by the words that people see.
+async fn worded(
+    view: &View,
+    words: &[&str],
+    meant: &Meant,
+    way: Way,
+    at: i64,
+    budget: &mut Budget,
+) -> Result<Arm> {
+    let visits = if budget.is_untouched() {
+        WORDED / 10
+    } else {
+        WORDED
+    };
+    let sql = format!(
+        "SELECT c.seq, c.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
+             SELECT seq, destination, event_id FROM {{outbox_parked}} WHERE seq {} $1{} ORDER BY seq {} LIMIT $2
+         ) c CROSS JOIN LATERAL (
+             SELECT p.status FROM {{outbox_parked_status}} p
+             WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
+         ) s ORDER BY c.seq {}",
+        words.join(","),
+        way.beyond(),
+        meant.sql,
+        way.order(),
+        way.order()
+    );
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &visits];
+    values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+    let rows = view.client().query(&view.sql(&sql), &values).await?;
+    budget.spend(visits * COST);
+    let full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= visits);
+    let last = rows.last().map(|row| row.try_get::<_, i64>(0)).transpose()?;
+    let mut places: Vec<Place> = Vec::new();
+    for row in &rows {
+        if row.try_get(2)? {
+            places.push((row.try_get(0)?, row.try_get(1)?));
+        }
+    }
+    places.dedup();
+    Ok((places, last.filter(|_| full)))
+}
+
+/// The places that a statement answers.
+pub(super) async fn places(
+    view: &View,
+    sql: &str,
+    at: i64,
+    wanted: i64,
+    meant: &Meant,
+) -> Result<Vec<Place>> {
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &wanted];
+    values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+    let rows = view.client().query(&view.sql(sql), &values).await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
 }

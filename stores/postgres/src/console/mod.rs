@@ -1,22 +1,33 @@
 //! What operators see and do, on a connection of its own: an operator's long listing never delays the relay.
 
 mod act;
+mod audit;
 mod control;
+mod edit;
+mod job;
 mod list;
+mod meant;
 mod record;
+mod replay;
 mod sent;
 mod stats;
+mod stretch;
+mod timeline;
 mod writers;
 
 use std::future::Future;
 use std::time::Duration;
 
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
-    Stats, Status, StoreError,
+    Act, AuditPage, BoxFuture, Chunk, Console, Control, Cursor, Edit, EventId, EventRecord, Group, InForce,
+    Job, JobId, JobVerb, List, Listing, NewJob, SentPage, Stats, Status, Step, StoreError,
 };
 
-pub(crate) use act::audit;
+pub(crate) use audit::{Deed, note};
+pub(crate) use job::{Done, load, locked, move_on};
+#[cfg(test)]
+pub(crate) use stats::{COUNTED, GROUPS, HEADS};
+pub(crate) use stretch::{STRETCH, Way, last_place, next_place};
 pub(crate) use writers::Seen;
 
 use crate::clock::Micros;
@@ -69,9 +80,51 @@ impl Console for PgStore {
         }))
     }
 
+    fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
+        Box::pin(self.view("changing a payload", move |view| async move {
+            edit::edit(&view, &edit).await
+        }))
+    }
+
+    fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.view("beginning a job", move |view| async move {
+            job::begin(&view, &job).await
+        }))
+    }
+
+    fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
+        Box::pin(self.view("going on with a job", move |view| async move {
+            job::step(&view, &job, limit).await
+        }))
+    }
+
+    fn jobs(&self, only: Option<JobId>, limit: u32) -> BoxFuture<'_, Result<Vec<Job>, StoreError>> {
+        Box::pin(self.view("listing jobs", move |view| async move {
+            job::jobs(&view, only.as_ref(), limit).await
+        }))
+    }
+
+    fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.view("steering a job", move |view| async move {
+            job::steer(&view, &job, verb, &actor).await
+        }))
+    }
+
     fn control(&self, control: Control, actor: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.view("pausing or resuming", move |view| async move {
             control::decide(&view, &control, &actor).await
+        }))
+    }
+
+    fn controls(&self) -> BoxFuture<'_, Result<Vec<InForce>, StoreError>> {
+        Box::pin(self.view("looking at what is paused", |view| async move {
+            control::controls(&view).await
+        }))
+    }
+
+    fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
+        Box::pin(self.view("reading the audit", move |view| async move {
+            audit::audit(&view, limit, from.as_ref()).await
         }))
     }
 }
@@ -92,8 +145,23 @@ impl View {
         self.work.client()
     }
 
+    /// Wakes relays that sleep: what a person let go should not wait for their next look. A queue of notifications that
+    /// is half full is left alone, because a full one fails every commit.
+    pub(crate) async fn ring(&self) -> Result<()> {
+        let sql = self.sql(
+            "SELECT pg_notify('postrider_' || '{outbox}'::regclass::oid, '') WHERE pg_notification_queue_usage() < 0.5",
+        );
+        self.client().execute(&sql, &[]).await?;
+        Ok(())
+    }
+
+    /// Plans are made for tables that grow, whatever the planner knows of them: they were empty when it last looked.
     async fn begin(work: Work) -> Result<View> {
-        let sql = work.sql("SELECT clock_timestamp(), (SELECT max(version) FROM {outbox_migrations})");
+        let sql = work.sql(
+            "SELECT clock_timestamp(), (SELECT max(version) FROM {outbox_migrations}),
+                    set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+                    set_config('max_parallel_workers_per_gather', '0', true)",
+        );
         let row = work.client().query_one(&sql, &[]).await?;
         schema::check(row.try_get(1)?)?;
         let now = row.try_get::<_, Micros>(0)?.0;

@@ -1,51 +1,62 @@
-//! One event, put together from wherever it stands.
+//! Events as operators see them, each put together from wherever it stands: a page of them by three statements.
 
-use postrider_core::{DestinationName, EventRecord, RecordedRoute, Status, Timestamp};
+use std::collections::BTreeMap;
+
+use postrider_core::{DestinationName, EventRecord, JobId, RecordedRoute, Status, Timestamp};
 use tokio_postgres::Row;
 
 use super::{View, status};
 use crate::clock::Micros;
 use crate::error::Result;
-use crate::row::{Stored, destination};
+use crate::row::{self, Stored, destination};
 
-const QUEUED: &str = "SELECT {columns} FROM {outbox} o WHERE seq = $1 AND {id o} = $2";
+/// The place and the id of an event. A place alone may be given twice, after the sequence was set back by hand.
+pub(super) type Place = (i64, String);
 
-const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_text,
+const QUEUED: &str = "SELECT {columns} FROM {outbox} WHERE seq = ANY ($1) AND $2::text[] IS NOT NULL";
+
+const PARKED: &str = "SELECT {columns}, destination, status, attempts, failures, error_kind, error_group, error_text,
             first_failed_at, last_failed_at, CASE WHEN NOT dead THEN next_attempt_at END AS tried_again_at
-     FROM {outbox_parked_status} WHERE seq = $1 AND event_id = $2 ORDER BY severity, destination";
+     FROM {outbox_parked_status} WHERE seq = ANY ($1) AND $2::text[] IS NOT NULL ORDER BY seq, severity, destination";
 
 /// By the id, which has an index; the place tells events that share one apart.
 const SENT: &str = "SELECT {sent_columns}, destination, published_at, receipt, attempts, failures,
             outcome, reason
-     FROM {outbox_sent} WHERE seq = $1 AND event_id = $2 AND outcome IN ('published', 'discarded')
-     ORDER BY published_at, destination";
+     FROM {outbox_sent} WHERE event_id = ANY ($2) AND seq = ANY ($1) AND outcome IN ('published', 'discarded')
+     ORDER BY seq, published_at, destination";
 
 type ReadRoute = fn(&Row) -> Result<RecordedRoute>;
 
-/// Everything that is known of an event; none when nothing is left of it.
-pub(super) async fn record(view: &View, place: i64, event_id: &str) -> Result<Option<EventRecord>> {
-    let mut found: Option<EventRecord> = None;
+/// Everything that is known of these events, by place; those of which nothing is left are not among them.
+pub(super) async fn records(view: &View, places: &[Place]) -> Result<BTreeMap<Place, EventRecord>> {
+    let mut found: BTreeMap<Place, EventRecord> = BTreeMap::new();
+    if places.is_empty() {
+        return Ok(found);
+    }
+    let (seqs, ids): (Vec<i64>, Vec<&str>) = places.iter().map(|(seq, id)| (*seq, id.as_str())).unzip();
+    let wanted: std::collections::BTreeSet<&Place> = places.iter().collect();
     let arms: [(&str, ReadRoute); 3] = [
         (QUEUED, |_| Ok(RecordedRoute::new(None, Status::Pending))),
         (PARKED, parked_route),
         (SENT, sent_route),
     ];
     for (sql, route) in arms {
-        for row in view.client().query(&view.sql(sql), &[&place, &event_id]).await? {
-            let route = route(&row)?;
-            match &mut found {
-                Some(record) => record.routes.push(route),
-                None => found = Some(begin(&row, route)?),
+        for row in view.client().query(&view.sql(sql), &[&seqs, &ids]).await? {
+            let record = begin(&row)?;
+            let place = (row::place(record.seq), record.event_id.as_str().to_owned());
+            if wanted.contains(&place) {
+                let route = route(&row)?;
+                found.entry(place).or_insert(record).routes.push(route);
             }
         }
     }
-    if let Some(record) = &mut found {
+    for record in found.values_mut() {
         record.routes.sort_by_key(|route| route.status.severity());
     }
     Ok(found)
 }
 
-fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
+fn begin(row: &Row) -> Result<EventRecord> {
     let stored = Stored::read(row, 0)?;
     Ok(EventRecord {
         seq: stored.seq,
@@ -54,9 +65,9 @@ fn begin(row: &Row, route: RecordedRoute) -> Result<EventRecord> {
         event_type: stored.event.event_type.clone(),
         created_at: stored.created_at,
         bad_payload: stored.bad.as_ref().map(|_| stored.event.payload.clone()),
+        replay: stored.replay.clone().map(JobId),
         event: stored.into_event(),
-        replay: None,
-        routes: vec![route],
+        routes: Vec::new(),
         timeline: Vec::new(),
         original: None,
     })
@@ -67,6 +78,7 @@ fn parked_route(row: &Row) -> Result<RecordedRoute> {
         attempts: count(row, "attempts")?,
         failures: count(row, "failures")?,
         error_kind: row.try_get("error_kind")?,
+        error_group: row.try_get("error_group")?,
         error: row.try_get("error_text")?,
         failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
         next_attempt_at: time(row, "tried_again_at")?,
@@ -103,7 +115,7 @@ fn count(row: &Row, column: &str) -> Result<u32> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+pub(super) fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     let time: Option<Micros> = row.try_get(column)?;
     Ok(time.map(Timestamp::from))
 }

@@ -1,0 +1,108 @@
+//! A payload that a person changes. The first one is kept, and the event is sent again with the new one.
+
+use postrider_core::{Chunk, Edit, Event, Payload, Status, StoreErrorKind};
+
+use super::act::{AGAIN, elsewhere};
+use super::{View, audit, status};
+use crate::error::{Error, Result};
+use crate::row::{self, Stored, storable};
+
+const ROWS: &str = "SELECT {columns}, destination, status FROM {outbox_parked_status}
+     WHERE event_id = $1 AND ($2::text IS NULL OR destination = $2) ORDER BY seq, destination";
+
+const KEEP: &str =
+    "INSERT INTO {outbox_original} (seq, destination, payload, payload_bytes, content_type, actor)
+     SELECT seq, destination, payload, payload_bytes, content_type, $3 FROM {outbox_parked}
+     WHERE seq = $1 AND destination = $2 AND (dead OR error_kind IS NOT NULL)
+     ON CONFLICT (seq, destination) DO NOTHING";
+
+/// Changes the rows of an event that are dead or were refused. A relay that has read one before sends the old payload
+/// and finds its row gone or changed, so what is sent and what is kept are never a mixture.
+pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
+    let name = edit
+        .destination
+        .as_ref()
+        .map(|name| storable(name.as_str()).into_owned());
+    let id = storable(edit.event_id.as_str());
+    let mut chunk = Chunk::default();
+    let mut was = Vec::new();
+    for row in view.client().query(&view.sql(ROWS), &[&id, &name]).await? {
+        let status = status(row.try_get("status")?);
+        if !matches!(status, Status::DeadLetter | Status::Retrying) {
+            chunk.refused.push((edit.event_id.clone(), status));
+            continue;
+        }
+        // What else is wrong with a row stays wrong with any payload.
+        row::headers(row.try_get("headers")?).map_err(invalid)?;
+        let stored = Stored::read(&row, 0)?;
+        let hash = stored.event.payload.hash();
+        changed(stored.event, edit)?;
+        let place = (row::place(stored.seq), row.try_get::<_, String>("destination")?);
+        if change(view, edit, &place).await? {
+            was.push(hash);
+            chunk.touched += 1;
+        }
+    }
+    if chunk == Chunk::default() {
+        chunk.refused = elsewhere(view, Some(&edit.event_id)).await?;
+    }
+    if chunk.touched > 0 {
+        view.ring().await?;
+    }
+    let detail = serde_json::json!({ "destination": name, "sha256": edit.payload.hash(), "was": was });
+    let deed = audit::Deed {
+        actor: &edit.actor,
+        action: "edit",
+        detail: &detail.to_string(),
+        touched: chunk.touched,
+        refused: chunk.refused.len() as u64,
+        event_id: Some(edit.event_id.as_str()),
+        job: None,
+    };
+    audit::note(view, deed).await?;
+    Ok(chunk)
+}
+
+/// Checks the event that the row would be.
+fn changed(event: Event, edit: &Edit) -> Result<()> {
+    let event = Event {
+        payload: edit.payload.clone(),
+        content_type: edit.content_type.clone().or(event.content_type),
+        ..event
+    };
+    event.validate().map_err(|error| invalid(error.to_string()))?;
+    match &edit.payload {
+        Payload::Text(text) if text.contains('\0') => Err(invalid(
+            "payload: text in PostgreSQL cannot hold the character 0; send it as bytes".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn invalid(reason: String) -> Error {
+    let text = format!("the event would not be valid: {reason}; nothing was changed");
+    Error::new(StoreErrorKind::Other, text)
+}
+
+async fn change(view: &View, edit: &Edit, (place, name): &(i64, String)) -> Result<bool> {
+    let keep = view.sql(KEEP);
+    view.client()
+        .execute(&keep, &[place, name, &storable(&edit.actor)])
+        .await?;
+    let (text, bytes) = match &edit.payload {
+        Payload::Text(text) => (Some(text.as_str()), None),
+        Payload::Bytes(bytes) => (None, Some(&bytes[..])),
+        Payload::Tombstone => (None, None),
+    };
+    let sql = view.sql(&format!(
+        "UPDATE {{outbox_parked}} o SET payload = $3, payload_bytes = $4, content_type = coalesce($5, o.content_type),
+             {AGAIN}
+         WHERE o.seq = $1 AND o.destination = $2 AND (o.dead OR o.error_kind IS NOT NULL)"
+    ));
+    let kind = edit.content_type.as_deref().map(storable);
+    let changed = view
+        .client()
+        .execute(&sql, &[place, name, &text, &bytes, &kind])
+        .await?;
+    Ok(changed > 0)
+}

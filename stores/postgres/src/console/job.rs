@@ -1,0 +1,228 @@
+//! Jobs: how far a piece of long work has come is written in the transaction that does it, so whoever goes on with it
+//! begins exactly where the last one ended.
+
+use postrider_core::{
+    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, StoreErrorKind, Verb,
+};
+use tokio_postgres::Row;
+
+use super::act::{self, Stride};
+use super::{View, audit, replay};
+use crate::clock::Micros;
+use crate::error::{Error, Result};
+use crate::row::storable;
+
+const COLUMNS: &str =
+    "j.id, j.kind, j.spec, j.state, j.actor, j.touched, j.refused, j.cursor, j.begun_at, j.updated_at,
+     j.bound, CASE j.kind WHEN 'replay' THEN
+         (SELECT count(*) FROM {outbox_parked} p WHERE p.replay_id = j.id AND NOT p.dead) ELSE 0 END";
+
+/// A job, and the last place that it is about.
+pub(crate) struct Filed {
+    pub(crate) job: Job,
+    pub(crate) bound: i64,
+}
+
+/// What a step did.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// How far it came; none: as far as before.
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) touched: u64,
+    pub(crate) refused: u64,
+    /// Whether that was the end.
+    pub(crate) ended: bool,
+}
+
+/// Begins a job.
+pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
+    let id = JobId::new();
+    let sql = view.sql(
+        "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound)
+         VALUES ($1, $2, $3, $4, $5, (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {outbox_seq} s))",
+    );
+    view.client()
+        .execute(
+            &sql,
+            &[
+                &id.as_str(),
+                &new.kind.as_str(),
+                &storable(&new.spec()),
+                &JobState::Running.as_str(),
+                &storable(&new.actor),
+            ],
+        )
+        .await?;
+    Ok(load(view, &id, "").await?.job)
+}
+
+/// Jobs, newest first, or the one that is named.
+pub(super) async fn jobs(view: &View, only: Option<&JobId>, limit: u32) -> Result<Vec<Job>> {
+    let sql = view.sql(&format!(
+        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE $1::text IS NULL OR j.id = $1
+         ORDER BY j.begun_at DESC, j.id DESC LIMIT $2"
+    ));
+    let rows = view
+        .client()
+        .query(&sql, &[&only.map(|id| storable(id.as_str())), &i64::from(limit)])
+        .await?;
+    rows.iter().map(|row| Ok(read(row)?.job)).collect()
+}
+
+/// One step of a verb's or a replay's job. Of two who step the same one, the second waits for the first.
+pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
+    let filed = locked(view, id).await?;
+    let mut refused = Vec::new();
+    if filed.job.state == JobState::Running {
+        match &filed.job.kind {
+            JobKind::Act(verb) => refused = step_verb(view, &filed, verb, limit).await?,
+            JobKind::Replay(spec) => {
+                let done = replay::step(view, &filed, spec, limit).await?;
+                advance(view, &filed.job, &done).await?;
+            }
+            JobKind::Archive | JobKind::Restore => {}
+        }
+    }
+    let job = load(view, id, "").await?.job;
+    Ok(Step { job, refused })
+}
+
+async fn step_verb(view: &View, filed: &Filed, verb: &Verb, limit: u32) -> Result<Vec<(EventId, Status)>> {
+    let stride = Stride {
+        verb,
+        filter: &filed.job.filter,
+        from: filed.job.cursor.as_ref(),
+        bound: filed.bound,
+        limit,
+    };
+    let taken = act::choose(view, &stride).await?;
+    let touched = act::apply(view, verb, &taken.places).await?;
+    let done = Done {
+        ended: taken.next.is_none(),
+        cursor: taken.next,
+        touched,
+        refused: taken.refused.len() as u64,
+    };
+    advance(view, &filed.job, &done).await?;
+    Ok(taken.refused)
+}
+
+/// Pauses, resumes or cancels a job.
+pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
+    let filed = locked(view, id).await?;
+    let state = verb.applied_to(filed.job.state);
+    if state != filed.job.state {
+        let ended = state == JobState::Cancelled;
+        let sql = view.sql(
+            "UPDATE {outbox_job} SET state = $2, updated_at = clock_timestamp(),
+             ended_at = CASE WHEN $3 THEN clock_timestamp() END WHERE id = $1",
+        );
+        view.client()
+            .execute(&sql, &[&filed.job.id.as_str(), &state.as_str(), &ended])
+            .await?;
+        let mut back = 0;
+        if ended {
+            let sql = view.sql("DELETE FROM {outbox_parked} WHERE replay_id = $1");
+            back = view.client().execute(&sql, &[&filed.job.id.as_str()]).await?;
+        }
+        let deed = audit::Deed {
+            actor,
+            action: verb.as_str(),
+            detail: "{}",
+            touched: back,
+            job: Some(filed.job.id.as_str()),
+            ..audit::Deed::default()
+        };
+        audit::note(view, deed).await?;
+    }
+    Ok(load(view, id, "").await?.job)
+}
+
+/// Writes down what a step did, in the job and in the audit.
+async fn advance(view: &View, job: &Job, done: &Done) -> Result<()> {
+    move_on(view, job, done).await?;
+    if done.touched + done.refused == 0 {
+        return Ok(());
+    }
+    let deed = audit::Deed {
+        actor: &job.actor,
+        action: job.kind.as_str(),
+        detail: &job.filter.to_json().to_string(),
+        touched: done.touched,
+        refused: done.refused,
+        job: Some(job.id.as_str()),
+        event_id: None,
+    };
+    audit::note(view, deed).await
+}
+
+/// Writes into the job how far it has come.
+pub(crate) async fn move_on(view: &View, job: &Job, done: &Done) -> Result<()> {
+    let sql = view.sql(
+        "UPDATE {outbox_job} SET cursor = coalesce($2, cursor), touched = touched + $3, refused = refused + $4,
+             updated_at = clock_timestamp(), state = CASE WHEN $5 THEN 'done' ELSE state END,
+             ended_at = CASE WHEN $5 THEN clock_timestamp() END
+         WHERE id = $1",
+    );
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    view.client()
+        .execute(
+            &sql,
+            &[
+                &job.id.as_str(),
+                &done.cursor.as_ref().map(|cursor| storable(&cursor.0)),
+                &number(done.touched),
+                &number(done.refused),
+                &done.ended,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// A job that nobody else changes until the end of the transaction.
+pub(crate) async fn locked(view: &View, id: &JobId) -> Result<Filed> {
+    load(view, id, " FOR UPDATE OF j").await
+}
+
+/// A job as it is.
+pub(crate) async fn load(view: &View, id: &JobId, lock: &str) -> Result<Filed> {
+    let sql = view.sql(&format!(
+        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE j.id = $1{lock}"
+    ));
+    let row = view
+        .client()
+        .query_opt(&sql, &[&storable(id.as_str())])
+        .await?
+        .ok_or_else(|| {
+            let text = format!("there is no job {id}; `postrider job list` shows those there are");
+            Error::new(StoreErrorKind::Other, text)
+        })?;
+    read(&row)
+}
+
+fn read(row: &Row) -> Result<Filed> {
+    let count = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
+    let (id, kind, spec): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let state = JobState::parse(row.try_get(3)?);
+    let Some(((kind, filter), state)) = JobKind::of_spec(kind, spec).zip(state) else {
+        let text = format!("the job {id} was written by a newer version; go on with it there");
+        return Err(Error::new(StoreErrorKind::Other, text));
+    };
+    Ok(Filed {
+        job: Job {
+            id: id.into(),
+            kind,
+            filter,
+            state,
+            actor: row.try_get(4)?,
+            touched: count(5)?,
+            refused: count(6)?,
+            waiting: count(11)?,
+            cursor: row.try_get::<_, Option<String>>(7)?.map(Cursor),
+            begun_at: row.try_get::<_, Micros>(8)?.into(),
+            updated_at: row.try_get::<_, Micros>(9)?.into(),
+        },
+        bound: row.try_get(10)?,
+    })
+}

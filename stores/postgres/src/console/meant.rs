@@ -1,0 +1,193 @@
+//! A filter as conditions of SQL. They let through at least what the filter is about; where that is more, the filter
+//! itself decides behind them.
+
+use postrider_core::{Filter, Status};
+
+use crate::clock;
+use crate::row::storable;
+
+/// The key as people see it.
+pub(super) const KEY: &str = "coalesce(event_key, aggregate_type || '/' || aggregate_id)";
+
+/// When an event was made.
+pub(super) const CREATED: &str = "coalesce(created_at, enqueued_at)";
+
+/// Where rows are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Queued,
+    Parked,
+    Sent,
+}
+
+/// Conditions, each with ` AND ` in front, and what they compare with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meant {
+    pub(super) sql: String,
+    pub(super) values: Vec<String>,
+    /// The number of the first parameter.
+    first: usize,
+}
+
+impl Meant {
+    /// The conditions for rows of a table, whose parameters are counted from a number; none: it holds nothing that is
+    /// meant.
+    pub(super) fn of(filter: &Filter, table: Table, now: i64, first: usize) -> Option<Self> {
+        let mut meant = Self {
+            first,
+            ..Self::default()
+        };
+        let states = states(filter, table)?;
+        meant.sql.push_str(states);
+        meant.event(filter, table);
+        meant.ages(filter, table, now);
+        meant.text(filter, table);
+        Some(meant)
+    }
+
+    /// The next parameter, with this value.
+    fn parameter(&mut self, value: &str) -> String {
+        self.values.push(storable(value).into_owned());
+        format!("${}::text", self.first + self.values.len() - 1)
+    }
+
+    fn event(&mut self, filter: &Filter, table: Table) {
+        let same = [
+            ("event_id", filter.event_id.as_ref().map(|id| id.as_str())),
+            ("replay_id", filter.replay.as_ref().map(|id| id.as_str())),
+            (
+                "destination",
+                filter.destination.as_ref().map(|name| name.as_str()),
+            ),
+            ("error_kind", filter.error_kind.as_deref()),
+            ("error_group", filter.error_group.as_deref()),
+        ];
+        for (column, value) in same {
+            if let Some(value) = value {
+                let value = self.parameter(value);
+                self.sql.push_str(&format!(" AND {column} = {value}"));
+            }
+        }
+        if let Some(name) = &filter.event_type {
+            let value = self.parameter(name);
+            self.hashed("event_type", &value, table);
+        }
+        if let Some(key) = &filter.key {
+            let value = self.parameter(key);
+            self.hashed(KEY, &value, table);
+            if table == Table::Sent {
+                self.key_of_history(key, &value);
+            }
+        }
+    }
+
+    /// Parked rows have an index of the hash, because the text may be longer than an entry.
+    fn hashed(&mut self, column: &str, value: &str, table: Table) {
+        if table == Table::Parked {
+            self.sql.push_str(&format!(" AND md5({column}) = md5({value})"));
+        }
+        self.sql.push_str(&format!(" AND {column} = {value}"));
+    }
+
+    /// The history knows which stretches may hold a key that was given, or an id of an aggregate: what stands behind
+    /// any slash of the key may be one.
+    fn key_of_history(&mut self, key: &str, value: &str) {
+        let mut either = vec![format!("event_key = {value}")];
+        for (at, _) in key.match_indices('/').take(8) {
+            let id = self.parameter(&key[at + 1..]);
+            either.push(format!("aggregate_id = {id}"));
+        }
+        // With more slashes than that nothing is ruled out.
+        if key.matches('/').count() <= 8 {
+            self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
+        }
+    }
+
+    fn ages(&mut self, filter: &Filter, table: Table, now: i64) {
+        let mut bound = |column: &str, is: &str, age: std::time::Duration| {
+            let at = now.saturating_sub(clock::micros(age));
+            // Whatever is older than time itself is not ruled out here; PostgreSQL refuses times of long ago.
+            if at > 0 {
+                self.sql.push_str(&format!(
+                    " AND {column} {is} timestamptz 'epoch' + {at} * interval '1 microsecond'"
+                ));
+            }
+        };
+        if let Some(age) = filter.older_than.filter(|age| !age.is_zero()) {
+            bound(CREATED, "<=", age);
+        }
+        if let Some(age) = filter.newer_than {
+            bound(CREATED, ">=", age);
+        }
+        if let Some(age) = filter.failing_for.filter(|_| table == Table::Parked) {
+            bound("first_failed_at", "<=", age);
+            self.sql.push_str(" AND failures > 0");
+        }
+    }
+
+    /// Only plain letters: others have a small form that depends on the database's locale.
+    fn text(&mut self, filter: &Filter, table: Table) {
+        let Some(text) = filter.text.as_ref().filter(|text| text.is_ascii()) else {
+            return;
+        };
+        let value = self.parameter(&text.to_lowercase());
+        let more = match table {
+            Table::Queued => None,
+            Table::Parked => Some("error_text"),
+            Table::Sent => Some("reason"),
+        };
+        let columns = ["event_id", "event_type", KEY].into_iter().chain(more);
+        let any: Vec<String> = columns
+            .map(|column| format!("position({value} IN lower({column})) > 0"))
+            .collect();
+        self.sql.push_str(&format!(" AND ({})", any.join(" OR ")));
+    }
+}
+
+/// What the wanted states say of rows of a table; none: no row of it can be in one of them.
+fn states(filter: &Filter, table: Table) -> Option<&'static str> {
+    let of_error =
+        filter.error_kind.is_some() || filter.error_group.is_some() || filter.failing_for.is_some();
+    match table {
+        Table::Queued => {
+            let pending = filter.wants(Status::Pending) && filter.destination.is_none() && !of_error;
+            pending.then_some("")
+        }
+        Table::Sent => match (filter.wants(Status::Published), filter.wants(Status::Discarded)) {
+            _ if of_error => None,
+            (true, true) => Some(" AND outcome IN ('published', 'discarded')"),
+            (true, false) => Some(" AND outcome = 'published'"),
+            (false, true) => Some(" AND outcome = 'discarded'"),
+            (false, false) => None,
+        },
+        Table::Parked => {
+            let calm = [Status::Waiting, Status::Held, Status::Scheduled].map(|status| filter.wants(status));
+            let calm = calm.contains(&true);
+            match (
+                filter.wants(Status::DeadLetter),
+                filter.wants(Status::Retrying),
+                calm,
+            ) {
+                (true, true, true) => Some(" AND seq > 0"),
+                (true, false, false) => Some(" AND seq > 0 AND dead"),
+                (true, true, false) => Some(" AND seq > 0 AND (dead OR error_kind IS NOT NULL)"),
+                (true, false, true) => Some(" AND seq > 0 AND (dead OR error_kind IS NULL)"),
+                (false, true, true) => Some(" AND seq > 0 AND NOT dead"),
+                (false, true, false) => Some(" AND seq > 0 AND NOT dead AND error_kind IS NOT NULL"),
+                (false, false, true) => Some(" AND seq > 0 AND NOT dead AND error_kind IS NULL"),
+                (false, false, false) => None,
+            }
+        }
+    }
+}
+
+/// The states that only a look at the other rows of a key tells apart, where some of them are wanted and others not.
+pub(super) fn labels(filter: &Filter) -> Option<Vec<&'static str>> {
+    let calm = [Status::Waiting, Status::Held, Status::Scheduled];
+    let wanted = calm.iter().filter(|status| filter.wants(**status)).count();
+    let all = [Status::DeadLetter, Status::Retrying].iter().chain(&calm);
+    let words = all
+        .filter(|status| filter.wants(**status))
+        .map(|status| status.as_str());
+    (wanted == 1 || wanted == 2).then(|| words.collect())
+}
