@@ -4,6 +4,7 @@ use postrider_core::Schema;
 use postrider_testkit::servers::Postgres;
 
 use crate::connect::Role;
+use crate::console::{COUNTED, GROUPS, HEADS};
 use crate::ident::Tables;
 use crate::session::Session;
 use crate::supervise::Link;
@@ -59,7 +60,11 @@ impl Planner {
     }
 
     async fn explain(&self, execute: &str) -> String {
-        let sql = format!("EXPLAIN (ANALYZE, BUFFERS OFF) EXECUTE {execute}");
+        self.plan(&format!("EXECUTE {execute}")).await
+    }
+
+    async fn plan(&self, statement: &str) -> String {
+        let sql = format!("EXPLAIN (ANALYZE, BUFFERS OFF) {statement}");
         let messages = self.session.client.simple_query(&sql).await.unwrap();
         let lines = messages.into_iter().filter_map(|message| match message {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -282,7 +287,7 @@ fn check_settle(plan: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purge_passes_young_partitions_over() {
     let planner = Planner::new().await;
-    let plan = planner.explain("purge(259200, 10)").await;
+    let plan = planner.explain("purge(259200, 10, 1000)").await;
     let removed = plan.matches("Subplans Removed: 9").count();
     assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
 }
@@ -310,6 +315,21 @@ async fn scheduled_rows_are_found_by_their_time() {
                 rows.is_some_and(|(rows, _)| rows != "0" && rows != "1")
             });
         assert!(many.is_none(), "{many:?} reads more than it needs:\n{plan}");
+    }
+}
+
+/// What people see first costs entries of indexes, and nothing of the history.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_and_groups_scan_no_table() {
+    let planner = Planner::new().await;
+    planner.run("SET enable_seqscan = off").await;
+    for rows in [0, 20_000] {
+        planner.schedule(rows).await;
+        for sql in [COUNTED, HEADS, GROUPS] {
+            let plan = planner.plan(&Tables::default().sql(sql)).await;
+            assert!(!plan.contains("Seq Scan"), "a table is scanned:\n{plan}");
+            assert!(!plan.contains("outbox_sent"), "the history is read:\n{plan}");
+        }
     }
 }
 

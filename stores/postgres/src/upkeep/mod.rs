@@ -1,8 +1,14 @@
-//! What keeps the tables small: removal by age, and the duties that one relay does for all.
+//! What keeps the tables small: removal by age, the duties that one relay does for all, and the history as rows.
 
+mod duty;
+mod history;
 mod purge;
+mod restore;
 
-use postrider_core::{BoxFuture, Purge, Purged, StoreError, Upkeep};
+use postrider_core::{
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    StoreError, Upkeep,
+};
 
 #[cfg(test)]
 pub(crate) use purge::PURGE;
@@ -10,9 +16,56 @@ pub(crate) use purge::PURGE;
 use crate::store::PgStore;
 
 impl Upkeep for PgStore {
+    fn claim(&self, duty: Duty) -> BoxFuture<'_, Result<Claim, StoreError>> {
+        Box::pin(self.view("claiming a duty", move |view| async move {
+            duty::claim(&view, &duty).await
+        }))
+    }
+
+    fn finish(&self, duty: Duty, note: String) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.view("finishing a duty", move |view| async move {
+            duty::finish(&view, &duty, &note).await
+        }))
+    }
+
+    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.view("forgetting duties", move |view| async move {
+            duty::forget(&view, &prefix, &but).await
+        }))
+    }
+
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(self.view("removing what is old", move |view| async move {
             purge::purge(&view, &purge).await
+        }))
+    }
+
+    fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
+        Box::pin(self.view("reading the history", move |view| async move {
+            history::page(&view, &ask).await
+        }))
+    }
+
+    fn mark(
+        &self,
+        job: JobId,
+        cursor: Cursor,
+        rows: u64,
+        done: bool,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.view("going on with a job", move |view| async move {
+            restore::mark(&view, &job, cursor, rows, done).await
+        }))
+    }
+
+    fn restore(
+        &self,
+        job: JobId,
+        rows: Vec<HistoryRow>,
+        cursor: Cursor,
+    ) -> BoxFuture<'_, Result<Job, StoreError>> {
+        Box::pin(self.view("reading an archive back", move |view| async move {
+            restore::restore(&view, &job, &rows, cursor).await
         }))
     }
 }

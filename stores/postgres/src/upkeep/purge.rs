@@ -1,48 +1,194 @@
 //! Removal by age.
 
-use postrider_core::{Kept, Purge, Purged, StoreError};
+use postrider_core::{Kept, Purge, Purged, StoreError, StoreErrorKind};
 
 use crate::clock;
-use crate::console::{View, audit};
+use crate::console::{Deed, View, note};
 use crate::error::Result;
+use crate::ident::Tables;
+use crate::row;
 
+/// One step of a removal. Queued and parked rows are in none of these tables.
 pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
-    match purge.what {
-        Kept::History if !purge.dry_run && purge.not_after.is_none() => history(view, purge).await,
-        _ => Err(StoreError::unsupported().into()),
-    }
+    let purged = match &purge.what {
+        Kept::History => history(view, purge).await?,
+        Kept::Audit if !purge.dry_run => audit(view, purge).await?,
+        what => {
+            let old = old(view, what)?;
+            let sql = match purge.dry_run {
+                true => format!("SELECT count(*) FROM (SELECT 1 {old} LIMIT $2) o"),
+                false => format!(
+                    "WITH gone AS (DELETE FROM {} WHERE ctid = ANY (ARRAY(SELECT ctid {old} LIMIT $2)) RETURNING 1)
+                     SELECT count(*) FROM gone",
+                    table(view, what)?
+                ),
+            };
+            counted(view, purge, &sql).await?
+        }
+    };
+    let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run) else {
+        return Ok(purged);
+    };
+    let detail = serde_json::json!({
+        "what": word(&purge.what),
+        "older_than_seconds": purge.older_than.as_secs(),
+        "exact": purged.exact,
+    });
+    let deed = Deed {
+        actor,
+        action: "purge",
+        detail: &detail.to_string(),
+        touched: purged.rows,
+        ..Deed::default()
+    };
+    note(view, deed).await?;
+    Ok(purged)
 }
 
 /// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not
 /// opened.
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) LIMIT $2
+         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3 LIMIT $2
      ) o WHERE s.tableoid = o.part AND s.ctid = o.place AND s.published_at < now() - make_interval(secs => $1)";
 
-/// Removes history row by row; what is older than it is kept goes by whole partitions, and cheaper.
+const COUNT: &str = "SELECT count(*) FROM (
+         SELECT 1 FROM {outbox_sent} o
+         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3 LIMIT $2) o";
+
+/// The last place that every replay of the history has passed.
+const PASSED: &str = "SELECT min(split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1) FROM {outbox_job} j
+     WHERE j.kind = 'replay' AND j.state IN ('running', 'paused') AND (j.spec::jsonb ->> 'restored') IS NULL";
+
+/// Removes history, but for what is not archived yet and what a replay has still to read: whole days where that is
+/// possible, which is cheap, and otherwise row by row.
 async fn history(view: &View, purge: &Purge) -> Result<Purged> {
-    let (older_than, limit) = (purge.older_than, purge.limit);
-    let sql = view.sql(PURGE);
-    let gone = view
+    let passed: Option<i64> = view
         .client()
-        .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)])
-        .await?;
-    if gone > 0 {
-        let detail = format!("older than {}s", older_than.as_secs());
-        audit(
-            view,
-            purge.actor.as_deref().unwrap_or("-"),
-            "purge",
-            &detail,
-            gone,
-            0,
-        )
-        .await?;
+        .query_one(&view.sql(PASSED), &[])
+        .await?
+        .try_get(0)?;
+    let archived = purge.not_after.map(row::place);
+    let up_to = [passed, archived].into_iter().flatten().min();
+    if up_to.is_none()
+        && !purge.dry_run
+        && let Some(purged) = by_day(view, purge).await?
+    {
+        return Ok(purged);
     }
+    let (term, limit) = (clock::seconds(purge.older_than), i64::from(purge.limit));
+    let up_to = up_to.unwrap_or(i64::MAX);
+    let client = view.client();
+    let rows = match purge.dry_run {
+        true => {
+            let row = client
+                .query_one(&view.sql(COUNT), &[&term, &limit, &up_to])
+                .await?;
+            u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0)
+        }
+        false => client.execute(&view.sql(PURGE), &[&term, &limit, &up_to]).await?,
+    };
     Ok(Purged {
-        rows: gone,
+        rows,
         exact: true,
-        more: gone >= u64::from(limit),
+        more: rows >= u64::from(purge.limit),
     })
+}
+
+/// Whole days at once, of which the server only knows about how many rows they held; none where no day is that old.
+async fn by_day(view: &View, purge: &Purge) -> Result<Option<Purged>> {
+    let sql = view.sql(
+        "SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), 0)), 0)::bigint, count(*)
+         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = '{outbox_sent}'::regclass AND c.relname ~ '_[0-9]{8}$'
+           AND to_date(right(c.relname, 8), 'YYYYMMDD') + 1
+               < ((clock_timestamp() - make_interval(secs => $1)) AT TIME ZONE 'UTC')::date",
+    );
+    let term = clock::seconds(purge.older_than);
+    let row = view.client().query_one(&sql, &[&term]).await?;
+    let (rows, days): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    if days == 0 {
+        return Ok(None);
+    }
+    let sql = view.sql("SELECT {outbox_maintain}(make_interval(secs => $1))");
+    let removed: i32 = view.client().query_one(&sql, &[&term]).await?.try_get(0)?;
+    // Somebody reads one of them: what can be removed row by row does not wait for him.
+    Ok((removed > 0).then_some(Purged {
+        rows: u64::try_from(rows).unwrap_or(0),
+        exact: false,
+        more: true,
+    }))
+}
+
+/// The audit can only be added to; what removes the old of it is a function of the owner of the tables.
+async fn audit(view: &View, purge: &Purge) -> Result<Purged> {
+    let sql = "SELECT {outbox_forget_audit}(make_interval(secs => $1), $2::bigint::integer)";
+    counted(view, purge, &view.sql(sql)).await
+}
+
+/// A statement that answers how many rows it removed, or would.
+async fn counted(view: &View, purge: &Purge, sql: &str) -> Result<Purged> {
+    let limit = i64::from(purge.limit.min(i32::MAX.unsigned_abs()));
+    let row = view
+        .client()
+        .query_one(sql, &[&clock::seconds(purge.older_than), &limit])
+        .await?;
+    let rows = u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
+    Ok(Purged {
+        rows,
+        exact: true,
+        more: rows >= u64::from(purge.limit),
+    })
+}
+
+fn table(view: &View, what: &Kept) -> Result<String> {
+    Ok(match what {
+        Kept::History => view.sql("{outbox_sent}"),
+        Kept::Audit => view.sql("{outbox_audit}"),
+        Kept::Jobs => view.sql("{outbox_job}"),
+        Kept::Originals => view.sql("{outbox_original}"),
+        Kept::Restored => view.sql("{outbox_restored}"),
+        Kept::Inbox(name) => {
+            let inbox = Tables::new(view.work.tables.schema(), name);
+            inbox
+                .map_err(|error| StoreError::new(StoreErrorKind::Other, error.to_string()))?
+                .sql("{outbox}")
+        }
+    })
+}
+
+/// From where, and which rows are old.
+fn old(view: &View, what: &Kept) -> Result<String> {
+    let (column, only) = match what {
+        Kept::History => ("published_at", ""),
+        Kept::Audit => ("at", ""),
+        Kept::Jobs => ("updated_at", "state IN ('done', 'cancelled') AND "),
+        Kept::Originals => (
+            "edited_at",
+            "NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = t.seq AND p.destination = t.destination) AND ",
+        ),
+        // Not while it is being read back, or replayed.
+        Kept::Restored => (
+            "restored_at",
+            "NOT EXISTS (SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
+                 AND (j.id = t.job_id OR (j.kind = 'replay' AND j.spec::jsonb ->> 'restored' = t.job_id))) AND ",
+        ),
+        Kept::Inbox(_) => ("processed_at", ""),
+    };
+    let only = view.sql(only);
+    Ok(format!(
+        "FROM {} t WHERE {only}t.{column} < now() - make_interval(secs => $1)",
+        table(view, what)?
+    ))
+}
+
+fn word(what: &Kept) -> &str {
+    match what {
+        Kept::History => "history",
+        Kept::Audit => "audit",
+        Kept::Jobs => "jobs",
+        Kept::Originals => "originals",
+        Kept::Restored => "restored",
+        Kept::Inbox(name) => name,
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use postrider_core::{BoxFuture, Console, Event, Payload, Schema, Store, Upkeep};
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
-use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
+use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Client, NoTls, Transaction};
 
@@ -15,27 +15,11 @@ struct Pg {
     short_reads: bool,
 }
 
-/// What is being built: each name goes when its cases pass.
-const NOT_YET: &[(Feature, &str)] = &[
-    (Feature::Lists, "not built yet"),
-    (Feature::Groups, "not built yet"),
-    (Feature::Jobs, "not built yet"),
-    (Feature::Copies, "not built yet"),
-    (Feature::Schedules, "not built yet"),
-    (Feature::Edits, "not built yet"),
-    (Feature::Controls, "not built yet"),
-    (Feature::KeyPauses, "not built yet"),
-    (Feature::Audits, "not built yet"),
-    (Feature::Duties, "not built yet"),
-    (Feature::Histories, "not built yet"),
-    (Feature::Purges, "not built yet"),
-];
-
 impl StoreHarness for Pg {
     fn capabilities(&self) -> StoreCapabilities {
         StoreCapabilities {
             shards: SHARDS,
-            lacks: NOT_YET.to_vec(),
+            lacks: vec![],
         }
     }
 

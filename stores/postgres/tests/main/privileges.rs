@@ -1,8 +1,9 @@
 //! The relay runs under a role that may do what was printed for it, and nothing else.
 
 use postrider_core::{
-    Console, Control, Filter, Kept, List, Park, Purge, Schema, Scope, Settled, Store, StoreErrorKind, Upkeep,
-    Verb,
+    Claim, Console, Control, Cursor, Duty, Edit, Filter, HistoryAsk, JobKind, JobState, JobVerb, Kept,
+    Limits, List, NewJob, Park, Payload, Purge, RelayId, Replay, Schema, Scope, Settled, Store,
+    StoreErrorKind, Timestamp, Upkeep, Verb,
 };
 use postrider_postgres::PgOptions;
 use postrider_testkit::servers::Postgres;
@@ -105,6 +106,122 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
         .await
         .expect("purged");
     assert_eq!(gone.rows, 1);
+}
+
+fn job(kind: JobKind) -> NewJob {
+    NewJob {
+        kind,
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    }
+}
+
+/// Fault H17. What people and the housekeeping do is granted too, every table of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_verb_and_every_duty_is_granted() {
+    let db = Db::new().await;
+    let Relay { store, fence } = as_role(&db, "verbs_role").await;
+    let relay = Relay {
+        store: store.clone(),
+        fence,
+    };
+    db.enqueue(&[event("a", "k"), event("b", "l")]).await;
+    let rows = relay.queued().await;
+    let dead = Park::dead(
+        Some("d".into()),
+        postrider_core::Failure::new(postrider_core::ErrorKind::Rejected, "no"),
+    );
+    let entries = vec![sent(&rows[0], "d"), parks(&rows[1], vec![dead])];
+    assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 2]);
+
+    let edit = Edit {
+        event_id: "b".into(),
+        destination: None,
+        payload: Payload::Text("{}".to_owned()),
+        content_type: None,
+        actor: "ann".to_owned(),
+    };
+    assert_eq!(store.edit(edit).await.expect("edited").touched, 1);
+    let redrive = store
+        .begin(job(JobKind::Act(Verb::Redrive)))
+        .await
+        .expect("begun");
+    let step = store.step(redrive.id.clone(), 10).await.expect("a step");
+    assert_eq!((step.job.touched, step.job.state), (1, JobState::Done));
+
+    let page = store
+        .history(HistoryAsk {
+            limit: 10,
+            max_bytes: 1_000,
+            ..HistoryAsk::default()
+        })
+        .await
+        .expect("a page");
+    let restore = store.begin(job(JobKind::Restore)).await.expect("begun").id;
+    let restored = store.restore(restore.clone(), page.rows, Cursor("1".to_owned()));
+    assert_eq!(restored.await.expect("restored").touched, 1);
+    store
+        .mark(restore.clone(), Cursor("2".to_owned()), 0, true)
+        .await
+        .expect("marked");
+    for restored in [None, Some(restore)] {
+        let replay = Replay {
+            restored,
+            ..Replay::default()
+        };
+        let replay = store.begin(job(JobKind::Replay(replay))).await.expect("begun").id;
+        let step = store.step(replay.clone(), 10).await.expect("a step");
+        assert_eq!((step.job.touched, step.job.waiting), (1, 1));
+        let job = store.steer(replay, JobVerb::Cancel, "ann".to_owned()).await;
+        assert_eq!(job.expect("cancelled").waiting, 0);
+    }
+
+    for control in [
+        Control::Pause(Scope::Key("k".to_owned())),
+        Control::Resume(Scope::Key("k".to_owned())),
+        Control::Limit("d".into(), Limits::default()),
+    ] {
+        store
+            .control(control, "ann".to_owned())
+            .await
+            .expect("controlled");
+    }
+    store.controls().await.expect("controls");
+    assert!(!store.audit(10, None).await.expect("the audit").entries.is_empty());
+    let duty = Duty {
+        name: "x/1".to_owned(),
+        holder: RelayId("one".into()),
+        term: std::time::Duration::from_secs(60),
+        slot: Timestamp(0),
+    };
+    assert_eq!(store.claim(duty.clone()).await.expect("claimed"), Claim::Yours);
+    store
+        .finish(duty.clone(), "fine".to_owned())
+        .await
+        .expect("finished");
+    assert_eq!(store.claim(duty).await.expect("asked"), Claim::Done);
+    let forgotten = store.forget_duties("x/".to_owned(), vec![]).await;
+    assert_eq!(forgotten.expect("forgotten"), 1);
+    for (what, least) in [
+        (Kept::Audit, 1),
+        (Kept::Jobs, 1),
+        (Kept::Restored, 1),
+        (Kept::Originals, 0),
+    ] {
+        let purge = Purge::of(what.clone(), std::time::Duration::ZERO, 100);
+        let gone = store.purge(purge).await.expect("purged");
+        assert!(gone.rows >= least, "{what:?} {gone:?}");
+    }
+    let client = crate::support::connect(
+        &Postgres::shared()
+            .url(&db.database.name)
+            .replace("postgres@", "verbs_role@"),
+    )
+    .await;
+    client
+        .execute("DELETE FROM outbox_audit", &[])
+        .await
+        .expect_err("the audit can only be added to");
 }
 
 /// Fault H17. Where functions are not for everybody by default, the grants name the ones that are needed.
