@@ -155,8 +155,8 @@ impl World {
         }
     }
 
-    /// A relay joins and dies as soon as it has got something: what the others gave up for it comes back to them unsent.
-    /// Whoever still trusts a floor from before then never sees it again.
+    /// A relay joins and dies as soon as it has got something: what the others gave up for it comes back to them
+    /// unsent. Whoever still trusts a floor from before then never sees it again.
     fn visit(&mut self) {
         if self.living().len() >= 4 {
             return;

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// The group that an error text belongs to: 16 hexadecimal digits. Quoted text, numbers and words with digits in them do
-/// not count, nor do case and blanks.
+/// The group that an error text belongs to: 16 hexadecimal digits. Quoted text, numbers and words with digits in them
+/// do not count, nor do case and blanks.
 ///
 /// ```
 /// use postrider_core::fingerprint;

@@ -1,5 +1,5 @@
-//! When the plans of a session are out of date. A plan is made once, and for a table of a few rows every index is as good
-//! as any other: when the table has grown, the same plan may walk all of it for every row that it looks for.
+//! When the plans of a session are out of date. A plan is made once, and for a table of a few rows every index is as
+//! good as any other: when the table has grown, the same plan may walk all of it for every row that it looks for.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -167,8 +167,8 @@ impl Book<'_> {
     }
 
     /// Takes one shard if it may be taken. Taking it from an expired owner counts as unclean; of what the owner before
-    /// that one had in hand, some may be unmarked still. A suspect that the new owner has not tried yet is negative: of a
-    /// shard that needs care only the ends count at which its suspect was on trial.
+    /// that one had in hand, some may be unmarked still. A suspect that the new owner has not tried yet is negative:
+    /// of a shard that needs care only the ends count at which its suspect was on trial.
     fn take(&self, beat: &Heartbeat, state: &State) -> Result<bool> {
         let changed = self.execute(
             "UPDATE {outbox_shard} SET token = token + 1, owner = ?2,

@@ -52,8 +52,8 @@ pub(crate) const FIND_OTHER: &str = "SELECT 1 FROM {outbox_parked} o JOIN {outbo
 /// A row that cannot go where it was to go: it stays, for a person.
 pub(crate) const REFUSE_PARKED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, dead = 1, failures = failures + 1, redriven = 0, updated_at = ?3,
-            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, error_group = ?6, first_failed_at = coalesce(first_failed_at, ?3),
-            last_failed_at = ?3
+            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, error_group = ?6,
+            first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
 /// The row at ?11 as a row for another destination. Nothing is written where the event stands there already.

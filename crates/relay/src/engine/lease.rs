@@ -17,8 +17,8 @@ use super::{Call, Command, Engine, Plant, Time};
 const SPARE: usize = 64;
 /// How often a relay that does not hold every shard asks for more.
 const HUNGRY: Duration = Duration::from_millis(500);
-/// The same for one that has its share and sleeps: what others give up rings, so that only what the dead leave behind is
-/// found by asking. A third of the lease if that is shorter.
+/// The same for one that has its share and sleeps: what others give up rings, so that only what the dead leave behind
+/// is found by asking. A third of the lease if that is shorter.
 const CONTENT: Duration = Duration::from_secs(3);
 /// How long a relay without a shard waits before it says so: one that joins others gets its share sooner.
 const STANDING_BY_AFTER: Duration = Duration::from_secs(2);

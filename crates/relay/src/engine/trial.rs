@@ -115,8 +115,8 @@ impl Engine {
             .min()
     }
 
-    /// Whether a row is on its way, or at the front of a line to a destination that takes something. While the outbox is
-    /// paused nothing starts.
+    /// Whether a row is on its way, or at the front of a line to a destination that takes something. While the outbox
+    /// is paused nothing starts.
     fn can_leave(&self, now: Time, item: &Item) -> bool {
         item.deliveries.iter().any(|one| match one.state {
             State::InFlight(_) => true,

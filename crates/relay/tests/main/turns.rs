@@ -24,7 +24,8 @@ fn joins(model: &mut Model, now: Duration) {
     );
 }
 
-/// Fault B10. The calls of a destination go two at a time again when whoever was in the lost one has left with its shard.
+/// Fault B10. The calls of a destination go two at a time again when whoever was in the lost one has left with its
+/// shard.
 #[test]
 fn suspects_that_left_with_their_shard_hold_nobody_up() {
     let (mut model, mut now) = (Model::new(2), Duration::ZERO);

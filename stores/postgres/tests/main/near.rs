@@ -45,8 +45,8 @@ async fn a_read_dropped_between_its_two_ways_skips_nothing() {
     assert_eq!(db.sql(session), before, "no session was given up");
 }
 
-/// Fault A7. A session that ends says nothing about who wrote before it: floors that began anew with every session would
-/// mean a read of everything dead since.
+/// Fault A7. A session that ends says nothing about who wrote before it: floors that began anew with every session
+/// would mean a read of everything dead since.
 #[tokio::test]
 async fn a_horizon_survives_the_session_that_found_it() {
     let db = Db::new().await;

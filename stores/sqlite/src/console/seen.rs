@@ -21,8 +21,8 @@ pub(super) const PARKED: &str = "v.seq, v.event_id, v.event_type, v.aggregate_ty
 
 /// The columns of a row of the history.
 pub(super) const SENT: &str = "seq, event_id, event_type, aggregate_type, aggregate_id, event_key, created_at, \
-     enqueued_at, replay_id, coalesce(destination, ''), iif(outcome = 'published', 'PUBLISHED', 'DISCARDED'), failures, \
-     NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL";
+     enqueued_at, replay_id, coalesce(destination, ''), iif(outcome = 'published', 'PUBLISHED', 'DISCARDED'), \
+     failures, NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL";
 
 /// Where the destination is among them.
 pub(super) const DESTINATION: usize = 9;
