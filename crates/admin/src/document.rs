@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use postrider_core::{LiveRelay, Stats, Status, Timestamp};
+use postrider_core::{Group, InForce, Job, LiveRelay, Scope, Stats, Status, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::admin::Picture;
@@ -93,6 +93,52 @@ fn numbers(seen: &Seen) -> Value {
         "writer_open_ms": stats.writer_open_for.map(millis),
         "shards": { "total": stats.shards, "owned": owned(stats) },
         "relays": stats.relays.iter().map(relay).collect::<Vec<_>>(),
+        "controls": seen.controls.iter().map(control).collect::<Vec<_>>(),
+        "jobs": seen.jobs.iter().map(job).collect::<Vec<_>>(),
+        "groups": seen.groups.iter().map(group).collect::<Vec<_>>(),
+    })
+}
+
+fn control(one: &InForce) -> Value {
+    let (what, name) = match &one.scope {
+        Scope::Outbox => ("outbox", None),
+        Scope::Destination(name) => ("destination", Some(name.as_str())),
+        Scope::Key(key) => ("key", Some(key.as_str())),
+    };
+    json!({
+        "what": what,
+        "name": name,
+        "paused": one.paused,
+        "max_rate": one.limits.max_rate,
+        "max_in_flight": one.limits.max_in_flight,
+        "actor": one.actor,
+        "since": one.since.to_string(),
+    })
+}
+
+fn job(job: &Job) -> Value {
+    json!({
+        "job": job.id.as_str(),
+        "kind": job.kind.as_str(),
+        "state": job.state.as_str(),
+        "actor": job.actor,
+        "touched": job.touched,
+        "refused": job.refused,
+        "unsent": job.waiting,
+        "begun_at": job.begun_at.to_string(),
+    })
+}
+
+fn group(group: &Group) -> Value {
+    json!({
+        "group": group.fingerprint,
+        "destination": group.destination.as_ref().map(|name| name.as_str()),
+        "error_kind": group.error_kind,
+        "count": group.count,
+        "dead": group.dead,
+        "example": group.example,
+        "first_failed_at": group.seen.0.to_string(),
+        "last_failed_at": group.seen.1.to_string(),
     })
 }
 

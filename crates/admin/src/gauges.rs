@@ -1,9 +1,10 @@
 //! What is asked of the database when somebody asks for metrics.
 
-use postrider_core::Status;
+use postrider_core::{JobState, Scope, Status};
 use prometheus_client::registry::Registry;
 
 use crate::admin::Picture;
+use crate::health::Seen;
 use crate::series::{Gauges, Labels, only, place};
 
 /// Numbers that are as old as the last look at the database.
@@ -13,6 +14,8 @@ pub(crate) struct Sampled {
     oldest: Gauges,
     writer_open: Gauges,
     parked: Gauges,
+    paused: Gauges,
+    jobs: Gauges,
     circuit_open: Gauges,
     health: Gauges,
     database_up: Gauges,
@@ -29,6 +32,8 @@ impl Sampled {
             "For how long a transaction has been seen to write to the outbox without an end",
             self.writer_open.clone());
         registry.register("postrider_parked", "Parked rows by state, dead ones included", self.parked.clone());
+        registry.register("postrider_paused", "What people have paused, by what it is", self.paused.clone());
+        registry.register("postrider_jobs", "Jobs that are not over, by state", self.jobs.clone());
         registry.register("postrider_circuit_open",
             "Whether a destination takes nothing from this process", self.circuit_open.clone());
         registry.register("postrider_health",
@@ -75,7 +80,44 @@ impl Sampled {
             labels.push(("state", state.to_owned()));
             set(&self.parked, &labels, count.map(|count| count as f64));
         }
+        self.show_decisions(&labels, seen);
         self.show_circuits(picture);
+    }
+
+    /// What people have decided and begun.
+    fn show_decisions(&self, labels: &Labels, seen: Option<&Seen>) {
+        let paused = |is_one: fn(&Scope) -> bool| {
+            let controls = seen?.controls.iter();
+            Some(controls.filter(|one| one.paused && is_one(&one.scope)).count())
+        };
+        let jobs = |state| Some(seen?.jobs.iter().filter(|job| job.state == state).count());
+        let numbers = [
+            (
+                &self.paused,
+                "what",
+                "outbox",
+                paused(|scope| matches!(scope, Scope::Outbox)),
+            ),
+            (
+                &self.paused,
+                "what",
+                "destination",
+                paused(|scope| matches!(scope, Scope::Destination(_))),
+            ),
+            (
+                &self.paused,
+                "what",
+                "key",
+                paused(|scope| matches!(scope, Scope::Key(_))),
+            ),
+            (&self.jobs, "state", "running", jobs(JobState::Running)),
+            (&self.jobs, "state", "paused", jobs(JobState::Paused)),
+        ];
+        for (gauges, label, word, count) in numbers {
+            let mut labels = labels.clone();
+            labels.push((label, word.to_owned()));
+            set(gauges, &labels, count.map(|count| count as f64));
+        }
     }
 
     /// Circuits were made known with the outbox; here they are opened and closed.

@@ -4,14 +4,18 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Filter, List, MAX_ERROR_TEXT, Stats, Status, StoreError, StoreErrorKind, causes,
-    inert,
+    Console, ErrorKind, Filter, Group, InForce, Job, JobState, List, MAX_ERROR_TEXT, Stats, Status,
+    StoreError, StoreErrorKind, causes, inert,
 };
 
 /// A call that fails for less is repeated and no reason for anything.
 const LASTING: Duration = Duration::from_secs(10);
 /// Stalled events are counted up to this many: more says no more.
 const STALLED: u32 = 100;
+/// Jobs are looked through up to this many: older ones that are not over were forgotten by whoever began them.
+const JOBS: u32 = 20;
+/// Groups of failures are told up to this many: the most frequent ones are what to look at first.
+const GROUPS: usize = 10;
 
 /// From when on something counts as trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +110,7 @@ pub struct FailingCall {
 }
 
 /// What was learnt of an outbox's database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Its state in numbers.
     pub stats: Stats,
@@ -114,6 +118,12 @@ pub struct Seen {
     pub stalled: u64,
     /// Whether there are more of them.
     pub more_stalled: bool,
+    /// What is paused or limited.
+    pub controls: Vec<InForce>,
+    /// Jobs that are not over, the newest first, up to twenty.
+    pub jobs: Vec<Job>,
+    /// Failures that look alike, the most frequent first, up to ten.
+    pub groups: Vec<Group>,
 }
 
 /// Why nothing could be learnt.
@@ -156,10 +166,21 @@ pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen
         0 => Default::default(),
         _ => console.list(List::first(STALLED, refused)).await?,
     };
+    let mut jobs = console.jobs(None, JOBS).await?;
+    jobs.retain(|job| matches!(job.state, JobState::Running | JobState::Paused));
+    // What fails is parked with its error, so where nothing of the kind is parked there is nothing to group.
+    let mut groups = match stats.dead + stats.parked_as(Status::Retrying) {
+        0 => Vec::new(),
+        _ => console.groups().await?,
+    };
+    groups.truncate(GROUPS);
     Ok(Seen {
         stats,
         stalled: listing.events.len() as u64,
         more_stalled: listing.next.is_some(),
+        controls: console.controls().await?,
+        jobs,
+        groups,
     })
 }
 

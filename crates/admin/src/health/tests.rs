@@ -3,11 +3,7 @@
 use super::*;
 
 fn seen(change: impl FnOnce(&mut Seen)) -> Seen {
-    let mut seen = Seen {
-        stats: Stats::default(),
-        stalled: 0,
-        more_stalled: false,
-    };
+    let mut seen = Seen::default();
     change(&mut seen);
     seen
 }

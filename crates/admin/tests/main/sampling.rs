@@ -11,8 +11,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use postrider_admin::{Admin, Options};
 use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, List, Listing, SentPage,
-    Stats, StoreError,
+    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, InForce, Job, JobId, List,
+    Listing, SentPage, Stats, StoreError,
 };
 use postrider_memory::MemorySink;
 use postrider_relay::Relay;
@@ -98,6 +98,14 @@ impl Console for Hesitant {
 
     fn control(&self, control: Control, actor: String) -> Answer<'_, ()> {
         self.store.control(control, actor)
+    }
+
+    fn controls(&self) -> Answer<'_, Vec<InForce>> {
+        self.store.controls()
+    }
+
+    fn jobs(&self, only: Option<JobId>, limit: u32) -> Answer<'_, Vec<Job>> {
+        self.store.jobs(only, limit)
     }
 }
 

@@ -7,7 +7,7 @@ use super::ask::actor;
 use crate::args::{LimitArgs, PauseArgs};
 use crate::config::{Config, suggestion};
 use crate::failure::{Done, Failure};
-use crate::output::{Output, cell, key};
+use crate::output::{Output, cell, key, time};
 use crate::wire::{self, Opened};
 
 /// Stops an outbox, a destination or a key.
@@ -85,6 +85,37 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
 pub async fn in_force(opened: &Opened) -> Result<Vec<InForce>, Failure> {
     let controls = opened.console.controls().await;
     controls.map_err(|error| Failure::store(&opened.name, &error))
+}
+
+/// A decision that is in force, as a line.
+pub fn line(one: &InForce) -> String {
+    let mut parts = Vec::new();
+    if one.paused {
+        parts.push("paused".to_owned());
+    }
+    if one.limits != Limits::default() {
+        parts.push(format!("limited to {}", bounds(one.limits)));
+    }
+    let (by, since) = (cell(&one.actor), time(one.since));
+    format!(
+        "{} is {} by {by} since {since}",
+        said(&one.scope),
+        parts.join(", ")
+    )
+}
+
+/// A decision that is in force, as JSON.
+pub fn value(one: &InForce) -> Value {
+    let (what, name) = names(&one.scope);
+    json!({
+        "what": what,
+        "name": name,
+        "paused": one.paused,
+        "max_rate": one.limits.max_rate,
+        "max_in_flight": one.limits.max_in_flight,
+        "actor": one.actor,
+        "since": time(one.since),
+    })
 }
 
 fn bounds(limits: Limits) -> String {

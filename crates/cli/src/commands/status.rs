@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use postrider_admin::{Health, Seen};
-use postrider_core::{Stats, Status};
+use postrider_core::{Job, Stats, Status};
 use serde_json::{Value, json};
 
+use super::{control, job};
 use crate::config::{Config, Outbox, duration};
 use crate::failure::{Done, Failed, Failure};
-use crate::output::Output;
+use crate::output::{Output, cell};
 use crate::wire;
 
 /// The parked states that move by themselves, in the order they are shown.
@@ -22,6 +23,7 @@ pub async fn status(
 ) -> Result<Done, Failure> {
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
+    let mut decisions = Vec::new();
     let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let seen = look(config, name, outbox).await;
@@ -29,8 +31,14 @@ pub async fn status(
         // Which circuits are open is known only to the relay that opened them; everything else is judged as it does.
         let health = postrider_admin::judge(Ok(&seen), &[], &[], &config.health);
         if out.is_json() {
-            out.value(&value(name, &seen.stats, &health))?;
+            out.value(&value(name, &seen, &health))?;
         }
+        decisions.extend(
+            seen.controls
+                .iter()
+                .map(|one| format!("{name}: {}", control::line(one))),
+        );
+        decisions.extend(seen.jobs.iter().map(|job| format!("{name}: {}", unfinished(job))));
         complaints.extend(
             health
                 .reasons
@@ -42,7 +50,7 @@ pub async fn status(
     if !out.is_json() && !rows.is_empty() {
         let (headers, rows) = without_zeros(rows);
         out.table(&headers, rows)?;
-        for text in &complaints {
+        for text in complaints.iter().chain(&decisions) {
             out.line(text)?;
         }
     }
@@ -109,7 +117,21 @@ fn row(name: &str, stats: &Stats) -> Vec<String> {
     row
 }
 
-fn value(name: &str, stats: &Stats, health: &Health) -> Value {
+/// A job that somebody has to go on with, unless he is at it.
+fn unfinished(job: &Job) -> String {
+    format!(
+        "the job {} ({}) of {} is {}, {} done; `postrider job resume {}` goes on with it",
+        job.id,
+        job.kind.as_str(),
+        cell(&job.actor),
+        job.state.as_str(),
+        job.touched,
+        job.id
+    )
+}
+
+fn value(name: &str, seen: &Seen, health: &Health) -> Value {
+    let stats = &seen.stats;
     let problems: Vec<&str> = health.reasons.iter().map(|reason| reason.text.as_str()).collect();
     json!({
         "outbox": name,
@@ -125,6 +147,8 @@ fn value(name: &str, stats: &Stats, health: &Health) -> Value {
         "oldest_ms": stats.oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         "status": health.level.as_str(),
         "problems": problems,
+        "controls": seen.controls.iter().map(control::value).collect::<Vec<_>>(),
+        "jobs": seen.jobs.iter().map(|job| job::value(name, job)).collect::<Vec<_>>(),
     })
 }
 

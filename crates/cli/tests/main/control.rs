@@ -10,6 +10,15 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
         .run_with(&pause, &[("USER", "ann")])
         .expect(0)
         .says("the destination events is paused");
+    let status = place.run(&["status", "--json"]).expect(0).json();
+    assert_eq!(
+        (&status["controls"][0]["name"], &status["controls"][0]["actor"]),
+        (&"events".into(), &"cli:ann".into())
+    );
+    place
+        .run(&["status"])
+        .expect(0)
+        .says("main: the destination events is paused by cli:ann since");
     place.send("order-1", "ORDER/1", "{}").expect(0);
     let bounded = "timeout --preserve-status --signal=INT 2 postrider run --until-empty";
     place.shell(bounded);
@@ -24,6 +33,10 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
         .complains("is not paused");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(place.read("events.jsonl").contains("order-1"));
+    assert_eq!(
+        place.run(&["status", "--json"]).expect(0).json()["controls"],
+        serde_json::json!([])
+    );
     place
         .run(&["pause", "--destination", "event"])
         .expect(2)
@@ -43,6 +56,7 @@ fn a_paused_key_holds_back_its_own_events() {
         "{arrived}"
     );
     place.run(&["show", "held-1"]).expect(0).says("HELD");
+    place.run(&["status"]).expect(0).says("the key ORDER/1 is paused");
     place.run(&["resume", "--key", "ORDER/1"]).expect(0);
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(place.read("events.jsonl").contains("held-1"));
@@ -64,9 +78,14 @@ fn limits_add_up_until_they_are_taken_back() {
         (&100.into(), &10.into())
     );
     place
+        .run(&["status"])
+        .expect(0)
+        .says("the destination events is limited to 100 events/s and 10 events in flight by cli:");
+    place
         .run(&["limit", "events", "--reset"])
         .expect(0)
         .says("has its configured limits");
+    assert!(!place.run(&["status"]).expect(0).out.contains("limited"));
     place.run(&["limit", "events"]).expect(2).complains("--rate");
     place.run(&["limit", "event", "--rate", "1"]).expect(2);
 }

@@ -56,6 +56,68 @@ fn the_printed_role_is_enough_for_run_and_tail() {
     assert_eq!(owner.run(&["status", "--json"]).expect(0).json()["published"], 3);
 }
 
+/// What operators do is the same whichever database it is.
+#[test]
+fn every_verb_works_on_postgresql() {
+    let database = Postgres::shared().database();
+    let place = Place::busy_with(&config(&database.url));
+    let says = |args: &[&str], text: &str| drop(place.run(args).expect(0).says(text));
+    let groups = place.run(&["dead", "list", "--group", "--json"]).expect(0).json();
+    assert_eq!(
+        (&groups["count"], &groups["dead"]),
+        (&1.into(), &1.into()),
+        "{groups}"
+    );
+    let group = groups["group"].as_str().unwrap();
+    says(&["dead", "list", "--group", group], "dead-1");
+    let listed = place.run(&["events", "--json"]).expect(0).out;
+    let newest = ["later-1", "dead-1", "order-1"].map(|id| listed.find(&format!("\"{id}\"")).unwrap());
+    assert!(newest.is_sorted(), "{listed}");
+    says(&["events", "--text", "LATER"], "SCHEDULED");
+
+    says(&["pause", "--key", "ORDER/7"], "the key ORDER/7 is paused");
+    says(&["status"], "the key ORDER/7 is paused by cli:");
+    place.send("held-1", "ORDER/7", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    says(&["show", "held-1"], "HELD");
+    says(&["resume", "--key", "ORDER/7"], "goes on");
+    says(&["limit", "events", "--rate", "1000"], "gets 1000 events/s");
+    says(&["limit", "events", "--reset"], "configured limits");
+
+    let edit = ["dead", "edit", "dead-1", "--payload", "{\"n\": 3}", "--yes"];
+    says(&edit, "1 event edited and redriven");
+    place.run(&["run", "--until-empty"]).expect(1);
+    place.mend();
+    says(&["dead", "redrive", "--group", group, "--yes"], "done, 1 event");
+    says(&["schedule", "move", "later-1", "--in", "2h"], "1 event moved");
+    let cancel = ["schedule", "cancel", "later-1", "--reason", "not wanted"];
+    says(&cancel, "1 event cancelled");
+    place.run(&["run", "--until-empty"]).expect(0);
+    let shown = place
+        .run(&["show", "dead-1", "--payload", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(shown[0]["status"], "PUBLISHED", "{shown}");
+
+    let replay = place
+        .run(&["replay", "--id", "order-1", "--yes", "--json"])
+        .expect(0)
+        .json();
+    let job = replay["job"].as_str().unwrap();
+    place.run(&["run", "--until-empty"]).expect(0);
+    says(&["job", "resume", job], "done, 1 event");
+    assert_eq!(place.read("events.jsonl").matches(job).count(), 1);
+    for action in [
+        "edit", "redrive", "move", "discard", "pause", "resume", "limit", "replay",
+    ] {
+        says(&["audit", "--json"], &format!("\"action\":\"{action}\""));
+    }
+    says(
+        &["purge", "--older-than", "0s", "--what", "audit", "--yes"],
+        "of the audit",
+    );
+}
+
 /// What is fixed when the tables are made cannot be changed by a setting; the relay and `migrate status` name both
 /// values. A database that does not exist is told as that.
 #[test]

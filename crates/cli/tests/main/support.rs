@@ -79,7 +79,12 @@ impl Place {
 
     /// With one published event, `order-1`, one dead one, `dead-1`, and one that is scheduled, `later-1`.
     pub fn busy() -> Place {
-        let place = Place::ready(ORDERS_ONLY);
+        Place::busy_with(ORDERS_ONLY)
+    }
+
+    /// The same with another configuration that routes orders only.
+    pub fn busy_with(config: &str) -> Place {
+        let place = Place::ready(config);
         place.send("order-1", "ORDER/1", "{\"n\": 1}").expect(0);
         place.send("dead-1", "TICKET/1", "{\"n\": 2}").expect(0);
         let later = ["--aggregate", "ORDER/9", "--id", "later-1", "--delay", "1h"];
@@ -91,7 +96,8 @@ impl Place {
 
     /// With everything routed, so that what is dead for want of a route can be sent.
     pub fn mend(&self) {
-        let routed = ORDERS_ONLY.replace("when = { aggregate_type = \"ORDER\" }", "");
+        let config = self.read("postrider.toml");
+        let routed = config.replace("when = { aggregate_type = \"ORDER\" }", "");
         self.write("postrider.toml", &routed);
     }
 
