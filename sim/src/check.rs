@@ -35,7 +35,6 @@ pub(crate) struct Check {
     redriven: BTreeSet<(EventId, Option<DestinationName>)>,
     rejections: BTreeMap<Place, u32>,
     unavailable: BTreeMap<Place, u32>,
-    redriven_keys: BTreeSet<String>,
     reconfigured: bool,
     duplicates: u64,
     allowed: u64,
@@ -89,8 +88,7 @@ impl Check {
             .or_default() += 1;
     }
 
-    pub(crate) fn redriven(&mut self, event: &EventId, key: &str, destination: Option<&DestinationName>) {
-        self.redriven_keys.insert(key.to_owned());
+    pub(crate) fn redriven(&mut self, event: &EventId, destination: Option<&DestinationName>) {
         self.allowed += 1;
         self.redriven.insert((event.clone(), destination.cloned()));
     }
@@ -157,11 +155,9 @@ impl Check {
             let discarded = self
                 .discards
                 .contains(&(event.clone(), Some(destination.clone())));
-            // A redriven row may come to stand before what the last owner had in hand: it is read, and marked, too
-            // late.
-            let reordered = seen.life != life && self.redriven_keys.contains(&written.key);
-            let excused =
-                stray || seen.stray || discarded || reordered || self.redriven_at(&event, &destination);
+            // Another event under the same id, which a person looked at and wants sent.
+            let reused = writers.reused.contains(&event) && self.redriven_at(&event, &destination);
+            let excused = stray || seen.stray || discarded || reused;
             if let Some(seen) = self.arrivals.get_mut(&place) {
                 seen.life = life;
                 seen.settled = false;

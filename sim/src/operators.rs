@@ -190,11 +190,7 @@ impl World {
         self.db.model.redrive(now, |parked| {
             let take = rng.chance(share);
             if take {
-                chosen.push((
-                    parked.row.key.clone(),
-                    parked.destination.clone(),
-                    parked.row.event.id.clone(),
-                ));
+                chosen.push((parked.destination.clone(), parked.row.event.id.clone()));
             }
             take
         });
@@ -203,8 +199,8 @@ impl World {
             self.faults.count(Fault::Redrive);
             self.say(|| format!("operator redrives {chosen:?}"));
         }
-        for (key, destination, event) in chosen {
-            self.check.redriven(&event, key.as_str(), destination.as_ref());
+        for (destination, event) in chosen {
+            self.check.redriven(&event, destination.as_ref());
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Writers {
     pub(crate) events: BTreeMap<EventId, Written>,
     /// Events of a key, in the order they were inserted.
     pub(crate) by_key: BTreeMap<String, Vec<EventId>>,
+    /// Ids that another event was inserted under.
+    pub(crate) reused: BTreeSet<EventId>,
     next: u64,
     killers: BTreeSet<String>,
 }
@@ -190,6 +192,7 @@ impl World {
         }
         if !same {
             event.payload = Payload::Text("\"other\"".to_owned());
+            self.writers.reused.insert(id.clone());
         }
         let inserted = self.db.model.insert(self.now, tx, event);
         self.say(|| format!("insert again {id} same {same}: {inserted:?}"));

@@ -209,7 +209,7 @@ impl Engine {
 
     /// A row of `outbox_parked` that is due. False when it stays in the way of those behind it.
     fn arrive_parked(&mut self, now: Time, parked: ParkedRow, out: &mut Vec<Command>) -> bool {
-        let maybe_sent = self.leases.take_maybe_sent_parked(parked.row.shard) || parked.maybe_sent;
+        let maybe_sent = parked.maybe_sent && !self.planted(Plant::StartForgotten);
         let ParkedRow {
             row,
             destination,
@@ -236,7 +236,7 @@ impl Engine {
                 attempts,
                 failures,
                 failed_at: failed_ago.map(|ago| Time(now.0.saturating_sub(ago))),
-                maybe_sent: parked.maybe_sent,
+                maybe_sent: parked.maybe_sent || self.planted(Plant::StartUnwritten),
             }),
             deliveries: Vec::new(),
             verdict: None,

@@ -1,11 +1,9 @@
 //! What must hold before a line may hand something over, and what is done about lines that may not for long.
 
-use std::time::Duration;
-
-use postrider_core::{DestinationId, Park};
+use postrider_core::DestinationId;
 
 use super::circuit::Circuit;
-use super::item::{Delivery, Item, ItemId, Origin, State};
+use super::item::{Delivery, Item, ItemId, State};
 use super::line::LineId;
 use super::{Engine, Time};
 
@@ -104,26 +102,10 @@ impl Engine {
         }
     }
 
-    /// A parked row goes back to its table. That it may have been sent is written there first, or it would be forgotten
-    /// with the row.
+    /// A parked row goes back to its table, which says already whether it may have been sent.
     pub(super) fn put_back(&mut self, id: ItemId) {
-        let Some(item) = self.rows.item(id) else { return };
-        let Origin::Parked(parked) = &item.origin else {
-            return;
-        };
-        if !item.deliveries.first().is_some_and(|one| one.maybe_sent) || parked.maybe_sent {
+        if self.rows.item(id).is_some_and(|item| !item.is_queued()) {
             self.rows.remove(id, None);
-            return;
         }
-        let park = Park {
-            destination: parked.destination.clone(),
-            dead: false,
-            next_attempt_in: Duration::ZERO,
-            attempts: parked.attempts,
-            failures: parked.failures,
-            maybe_sent: true,
-            failure: None,
-        };
-        self.rows.set_state(id, 0, State::Park(park), false);
     }
 }

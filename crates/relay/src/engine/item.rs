@@ -47,6 +47,7 @@ pub(super) struct Parked {
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) failed_at: Option<Time>,
+    /// The table says that it may have been sent.
     pub(super) maybe_sent: bool,
 }
 

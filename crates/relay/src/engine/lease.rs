@@ -32,13 +32,12 @@ pub(super) struct Held {
     /// The row written to the shard before it is tried, and whether the database has it.
     pub(super) trying: Option<(Seq, bool)>,
     maybe_sent: [u32; 3],
-    maybe_sent_parked: u32,
 }
 
 impl Held {
     /// Whether rows that its last owner may have published are still to come.
     fn is_unsure(&self) -> bool {
-        self.maybe_sent_parked > 0 || self.maybe_sent.iter().any(|left| *left > 0)
+        self.maybe_sent.iter().any(|left| *left > 0)
     }
 }
 
@@ -123,24 +122,10 @@ impl Leases {
             .is_some_and(|held| take(&mut held.maybe_sent[lane_index(lane)]))
     }
 
-    /// The same for the parked rows of a shard.
-    pub(super) fn take_maybe_sent_parked(&mut self, shard: Shard) -> bool {
-        self.held
-            .get_mut(&shard)
-            .is_some_and(|held| take(&mut held.maybe_sent_parked))
-    }
-
     /// A lane was read to its end: whatever the last owner had in hand is in memory now.
     pub(super) fn read_to_end(&mut self, shard: Shard, lane: Lane) {
         if let Some(held) = self.held.get_mut(&shard) {
             held.maybe_sent[lane_index(lane)] = 0;
-        }
-    }
-
-    /// Every parked row that was due is in memory now.
-    pub(super) fn read_parked_to_end(&mut self, shard: Shard) {
-        if let Some(held) = self.held.get_mut(&shard) {
-            held.maybe_sent_parked = 0;
         }
     }
 }
@@ -304,8 +289,6 @@ impl Engine {
                 suspect: lease.suspect,
                 trying: None,
                 maybe_sent: [maybe; 3],
-                // Parked rows are not read in the order in which they were in hand: all that are due count as unsure.
-                maybe_sent_parked: if maybe > 0 { u32::MAX } else { 0 },
             },
         );
         if !self.planted(Plant::FloorPastForgotten) {

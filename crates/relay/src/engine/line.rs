@@ -83,14 +83,18 @@ impl Rows {
             || line.is_some_and(|line| !line.parking.is_empty() || line.void_to.is_some())
     }
 
-    /// Lets a line stand in the queue of its destination exactly while it has something to hand over and nothing
-    /// unanswered: nobody takes lines from the queue of a closed destination, so one that stayed there would stay for
+    /// Lets a line stand in the queue of its destination exactly while it has something to hand over, which is started,
+    /// and nothing unanswered: nobody takes lines from the queue of a closed destination, so one that stayed there would stay for
     /// ever.
     pub(super) fn make_ready(&mut self, id: LineId) {
         let Some(line) = self.lines.get_mut(id) else {
             return;
         };
-        let ready = line.call.is_none() && !line.waiting.is_empty();
+        let head = line
+            .waiting
+            .first_key_value()
+            .and_then(|(_, id)| self.items.get(*id));
+        let ready = line.call.is_none() && head.is_some_and(Item::is_started);
         let queue = (line.destination, line.key.1);
         match (ready, line.ticket) {
             (true, None) => line.ticket = Some(self.ready.push(queue, id)),

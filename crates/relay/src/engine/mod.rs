@@ -4,8 +4,9 @@
 //! never touches a socket, a clock or a random source of its own, so a seed replays any run.
 //!
 //! The way of one event through these files: [`lease`](self) grants the shard, `read` asks for rows above the floor,
-//! `arrive` turns a row into an `item` with one delivery per destination, `send` hands deliveries over in the order of
-//! their `line`, `answer` decides what became of them, `settle` writes the decision, and `rows` forgets the item.
+//! `arrive` turns a row into an `item` with one delivery per destination, `start` has it written that a parked one is
+//! about to leave, `send` hands deliveries over in the order of their `line`, `answer` decides what became of them,
+//! `settle` writes the decision, and `rows` forgets the item.
 
 mod again;
 mod answer;
@@ -24,6 +25,7 @@ mod rows;
 mod send;
 mod settle;
 mod slab;
+mod start;
 mod stop;
 mod suspects;
 mod trial;

@@ -48,5 +48,7 @@ plants! {
     NoDestinationBlocksNobody = "no-destination-blocks-nobody", "A parked row without a destination holds nobody back.";
     HalfSentReleased = "half-sent-released", "A shard is released although a row went to one of two destinations only.";
     TakeoverUnmarked = "takeover-unmarked", "After an unclean takeover repeats are not marked.";
+    StartUnwritten = "start-unwritten", "A parked row is handed over before its table says that it may have been sent.";
+    StartForgotten = "start-forgotten", "A parked row that may have been sent is read as one that was not.";
     FollowersOvertake = "followers-overtake", "The next event of a key is handed over before the last one is answered.";
 }

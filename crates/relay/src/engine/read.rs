@@ -258,15 +258,11 @@ impl Engine {
                 self.arrive_queued(row, out);
             }
         }
-        let heads_left = !page.parked_to_end || under_way.partly;
         self.arrive_parked_lines(now, page.parked, &shards, out);
         for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
             if *read_to == Seq::MAX && !under_way.sweep && shards.contains(&range.shard) {
                 self.leases.read_to_end(range.shard, range.lane);
             }
-        }
-        for shard in shards.iter().filter(|_| !heads_left) {
-            self.leases.read_parked_to_end(*shard);
         }
         self.rows.trust_again(call);
         self.reading.partly = under_way.partly;

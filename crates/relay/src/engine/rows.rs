@@ -24,6 +24,8 @@ pub(super) struct Rows {
     pub(super) void_keys: BTreeSet<KeyRef>,
     /// Items whose every delivery is decided, in order.
     decided: BTreeSet<(Seq, ItemId)>,
+    /// Parked items that are to be handed over and whose table does not say so yet, in order.
+    pub(super) starts: BTreeSet<(Seq, ItemId)>,
     bytes: usize,
     in_lane: [usize; 3],
     pending_at: Vec<usize>,
@@ -145,6 +147,7 @@ impl Rows {
             _ => false,
         };
         let decided = item.is_decided();
+        let started = item.is_started();
         let id = self.items.insert(item);
         self.bytes += bytes;
         match parked_ref {
@@ -166,6 +169,8 @@ impl Rows {
         }
         if decided {
             self.decided.insert((seq, id));
+        } else if !started {
+            self.starts.insert((seq, id));
         }
         id
     }
@@ -238,6 +243,7 @@ impl Rows {
     pub(super) fn remove(&mut self, id: ItemId, void_to: Option<Call>) -> Option<Item> {
         let item = self.items.remove(id)?;
         self.decided.remove(&(item.seq, id));
+        self.starts.remove(&(item.seq, id));
         self.bytes -= item.bytes;
         let key: KeyRef = (item.shard, item.lane, item.key.clone());
         match &item.origin {

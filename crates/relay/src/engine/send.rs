@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use postrider_core::{DestinationId, Lane, Seq};
 
 use super::circuit::Room;
-use super::item::{ItemId, State};
+use super::item::{Item, ItemId, State};
 use super::line::LineId;
 use super::{Call, Command, Engine, Outgoing, Plant, Time};
 
@@ -231,7 +231,9 @@ impl Engine {
         let Some(line) = self.rows.line(line_id) else {
             return 0;
         };
-        let mut chosen: Vec<ItemId> = line.waiting.values().copied().take(most).collect();
+        let is_started = |id: &ItemId| self.rows.item(*id).is_some_and(Item::is_started);
+        let waiting = line.waiting.values().copied();
+        let mut chosen: Vec<ItemId> = waiting.take_while(is_started).take(most).collect();
         if self.planted(Plant::ProbeFollowers) && most == 1 {
             chosen = line.waiting.values().next_back().copied().into_iter().collect();
         }

@@ -49,6 +49,8 @@ struct UnderWay {
     settle: Arc<Settle>,
     /// The items, in the order of the settle's entries.
     items: Vec<ItemId>,
+    /// From here on they are starts: not decided, but about to leave.
+    starts_from: usize,
 }
 
 impl Settling {
@@ -69,7 +71,8 @@ impl Engine {
         }
         self.settling.retry_at = None;
         if self.settling.under_way.is_none() {
-            let hurried = self.stop.is_some() || self.rows.decided_len() >= MANY;
+            // Nobody waits for what is decided, but what is to start waits to leave.
+            let hurried = self.stop.is_some() || self.rows.decided_len() >= MANY || self.has_starts();
             self.settling.gathers = self.rows.decided_len() > 0 && now < self.settling.next_at && !hurried;
             if self.settling.gathers {
                 return;
@@ -86,9 +89,9 @@ impl Engine {
         }
     }
 
-    /// Everything decided that may be written now.
+    /// Everything decided that may be written now, and every start.
     fn collect(&mut self, now: Time) -> Option<UnderWay> {
-        if self.rows.decided_len() == 0 {
+        if self.rows.decided_len() == 0 && !self.has_starts() {
             return None;
         }
         let limit = self.settling.limit.unwrap_or(ENTRIES);
@@ -111,12 +114,18 @@ impl Engine {
                 break;
             }
         }
-        if chosen.is_empty() {
+        let rests = |id: &ItemId| self.rows.item(*id).is_some_and(|item| item.rests_until.is_some());
+        let starts = match chosen.iter().any(rests) {
+            true => Vec::new(),
+            false => self.choose_starts(now, &chosen, limit),
+        };
+        if chosen.is_empty() && starts.is_empty() {
             return None;
         }
         let mut settle = Settle::default();
         let mut fence: BTreeMap<Shard, _> = BTreeMap::new();
-        let items: Vec<ItemId> = queued.into_iter().chain(parked).collect();
+        let items: Vec<ItemId> = queued.into_iter().chain(parked).chain(starts).collect();
+        let starts_from = chosen.len();
         for id in &items {
             let Some(item) = self.rows.item_mut(*id) else {
                 continue;
@@ -144,7 +153,7 @@ impl Engine {
         }
         settle.fence = fence.into_iter().collect();
         if self.planted(Plant::SettledForgotten) {
-            for id in &items {
+            for id in &items[..starts_from] {
                 self.rows.remove(*id, None);
             }
         }
@@ -152,6 +161,7 @@ impl Engine {
             call: None,
             settle: Arc::new(settle),
             items,
+            starts_from,
         })
     }
 
@@ -288,7 +298,7 @@ impl Engine {
         let mut fenced = BTreeSet::new();
         let mut parked = 0;
         let mut freed = false;
-        for (id, what) in under_way.items.iter().zip(settled) {
+        for (index, (id, what)) in under_way.items.iter().zip(settled).enumerate() {
             let Some(item) = self.rows.item(*id).filter(|item| item.settling) else {
                 continue;
             };
@@ -298,6 +308,11 @@ impl Engine {
                     fenced.insert(shard);
                 }
                 Settled::Kept => self.kept(now, *id, out),
+                Settled::Done if index >= under_way.starts_from => {
+                    self.leases.settled(shard);
+                    self.rows.started(*id);
+                }
+                Settled::Gone if index >= under_way.starts_from => self.start_refused(now, *id),
                 Settled::Done | Settled::Gone => {
                     parked += item.parked_rows();
                     if matches!(item.origin, Origin::Parked(_)) {
@@ -345,6 +360,9 @@ fn leaves(item: &mut Item, destinations: &[Arc<postrider_core::Destination>]) ->
 fn then(item: &Item) -> Then {
     if let Some(Verdict::Then(then)) = &item.verdict {
         return then.clone();
+    }
+    if let Some(start) = item.start().filter(|_| !item.is_decided()) {
+        return start;
     }
     match item.deliveries.first().map(|delivery| &delivery.state) {
         Some(State::Confirmed(receipt)) => Then::Sent(receipt.clone()),
