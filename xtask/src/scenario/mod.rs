@@ -8,6 +8,8 @@ mod account;
 mod bad_events;
 mod bad_input;
 mod broker_outage;
+mod cleanup_under_load;
+mod console_speed;
 mod consumer;
 mod crash_points_sqlite;
 mod database_outage;
@@ -111,6 +113,16 @@ const SCENARIOS: &[Scenario] = &[
         name: "history-growth",
         what: "an event costs no more beside five million published ones than beside none",
         play: pg_growth::history,
+    },
+    Scenario {
+        name: "cleanup-under-load",
+        what: "a million old rows are removed while services insert and a relay publishes",
+        play: cleanup_under_load::play,
+    },
+    Scenario {
+        name: "console-speed",
+        what: "every list and count answers at once beside five million published and 100,000 parked",
+        play: console_speed::play,
     },
     Scenario {
         name: "producers-beside-relay",
@@ -268,6 +280,8 @@ const MEASURED: &[&str] = &[
     "held-transaction",
     "backlog-growth",
     "history-growth",
+    "cleanup-under-load",
+    "console-speed",
     "producers-beside-relay",
     "late-commits",
     "idle-and-latency",
