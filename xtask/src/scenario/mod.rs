@@ -19,6 +19,7 @@ mod drain_rabbitmq;
 mod effects;
 mod embedded_three;
 mod fan_out;
+mod follow;
 mod four_queues;
 mod graceful_stop;
 mod idle_and_latency;
@@ -28,6 +29,7 @@ mod level_one;
 mod lost_address;
 mod memory_million;
 mod monitoring_sql;
+mod operated;
 mod outcome;
 mod pair;
 mod pair_steady;
@@ -37,8 +39,11 @@ mod pg_growth;
 mod pg_held_transaction;
 mod pg_measure;
 mod pg_producers;
+mod poison_key;
 mod process;
 mod producer;
+mod redrive_crash;
+mod replay_order;
 mod shop;
 mod sqlite_million;
 mod sqlite_two_processes;
@@ -225,6 +230,21 @@ const SCENARIOS: &[Scenario] = &[
         play: drain_rabbitmq::play,
     },
     Scenario {
+        name: "poison-key",
+        what: "an event that can never be sent, with 10,000 behind it, beside 999 other keys",
+        play: poison_key::play,
+    },
+    Scenario {
+        name: "redrive-crash",
+        what: "a redrive of 100,000 dead events and the relay that sends them are killed and resumed",
+        play: redrive_crash::play,
+    },
+    Scenario {
+        name: "replay-order",
+        what: "100,000 sent events are replayed while new ones of their keys arrive",
+        play: replay_order::play,
+    },
+    Scenario {
         name: "monitoring-sql",
         what: "the monitoring queries of the documentation give the right numbers",
         play: monitoring_sql::play,
@@ -286,6 +306,7 @@ const MEASURED: &[&str] = &[
     "late-commits",
     "idle-and-latency",
     "drain-rabbitmq",
+    "poison-key",
 ];
 
 /// The names of the scenarios that `cargo xtask test` plays.
