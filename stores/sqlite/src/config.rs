@@ -19,6 +19,9 @@ pub struct SqliteOptions {
     /// How often a sleeping relay looks whether somebody has committed. By default every 2 milliseconds; a look costs a
     /// few microseconds and reads no table.
     pub data_version_every: Duration,
+    /// Whether settles and heartbeats remove history that is older than it is kept. By default yes; who removes it
+    /// himself, with [`Upkeep::purge`](postrider_core::Upkeep::purge), says no.
+    pub trim: bool,
     /// Whether a missing file is made. By default yes; a relay beside a service should say no, so that a mistyped path
     /// is an error and not an empty database.
     pub create: bool,
@@ -33,6 +36,7 @@ impl Default for SqliteOptions {
             dedup: Some(DAY),
             busy_timeout: Duration::from_secs(5),
             data_version_every: Duration::from_millis(2),
+            trim: true,
             create: true,
         }
     }
@@ -45,11 +49,17 @@ postrider_core::setters! {
         dedup: Option<Duration>,
         busy_timeout: Duration,
         data_version_every: Duration,
+        trim: bool,
         create: bool,
     }
 }
 
 impl SqliteOptions {
+    /// How old history may be that is not removed on the way; none: none is removed.
+    pub(crate) fn trimmed(&self) -> Option<Duration> {
+        self.history.filter(|_| self.trim)
+    }
+
     /// The duplicate window that can be kept: without a history there is nothing to look in.
     pub(crate) fn dedup_window(&self) -> Option<Duration> {
         self.history.and(self.dedup)

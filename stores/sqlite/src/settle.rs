@@ -10,25 +10,34 @@ use crate::ident::Tables;
 use crate::write::Writer;
 use crate::{lease, schema};
 
+/// What a settle leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeping {
+    /// What was published is written down.
+    pub(crate) history: bool,
+    /// What is older than this goes on the way.
+    pub(crate) trimmed: Option<Duration>,
+}
+
 /// Writes what became of a batch in one transaction, fenced; answers one result an entry, queued entries first.
 pub(crate) fn settle(
     connection: &mut Connection,
     tables: &Tables,
-    history: Option<Duration>,
+    keeping: Keeping,
     settle: &Settle,
 ) -> Result<Vec<Settled>> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let standing = schema::check(&tx, tables)?;
     let now = standing.now;
     let fence = Fence::read(&tx, tables, settle)?;
-    let mut writer = Writer::new(&tx, tables, standing, history.is_some())?;
+    let mut writer = Writer::new(&tx, tables, standing, keeping.history)?;
     let answers = writer.write(&fence, settle)?;
     let counts = writer.close();
     if answers.contains(&Settled::Done) {
         fence.reset(&tx, tables)?;
         counts.add(&tx, tables)?;
         // Twice what comes goes, so that the history shrinks to its term however fast it grew.
-        trim(&tx, tables, history, now, 2 * answers.len())?;
+        trim(&tx, tables, keeping.trimmed, now, 2 * answers.len())?;
     }
     crash::point("settle.inside");
     tx.commit()?;

@@ -12,6 +12,7 @@ use crate::connect::{self, Role, Worker};
 use crate::error::Result;
 use crate::heads::Round;
 use crate::ident::Tables;
+use crate::settle::Keeping;
 use crate::{lease, read, settle};
 
 /// An outbox in a SQLite file. Clones are handles to the same connections.
@@ -83,7 +84,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
         let tables = self.tables_shared();
-        let history = self.inner.options.history;
+        let history = self.inner.options.trimmed();
         Box::pin(self.writer().call("renewing the lease", move |session| {
             lease::heartbeat(&mut session.connection, &tables, history, &beat)
         }))
@@ -100,9 +101,12 @@ impl Store for SqliteStore {
 
     fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>> {
         let tables = self.tables_shared();
-        let history = self.inner.options.history;
+        let keeping = Keeping {
+            history: self.inner.options.history.is_some(),
+            trimmed: self.inner.options.trimmed(),
+        };
         Box::pin(self.writer().call("settling a batch", move |session| {
-            settle::settle(&mut session.connection, &tables, history, &settle)
+            settle::settle(&mut session.connection, &tables, keeping, &settle)
         }))
     }
 
