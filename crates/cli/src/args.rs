@@ -11,7 +11,7 @@ mod filter;
 mod lifecycle;
 
 pub use filter::{ActArgs, DeadArgs, EventsArgs, FilterArgs};
-pub use lifecycle::{EditArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, What};
+pub use lifecycle::{EditArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, What, moment};
 
 /// `postrider demo`
 #[derive(Debug, Args)]

@@ -8,9 +8,11 @@ use crate::args::{
     DemoArgs, EventArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs,
 };
 
+mod archive;
 mod dead;
 mod operate;
 
+pub use archive::{ArchiveArgs, ArchiveCommand};
 pub use dead::DeadCommand;
 pub use operate::{JobArg, JobCommand, ScheduleCommand};
 
@@ -259,6 +261,10 @@ Examples:
     /// stops between two.
     #[command(after_long_help = operate::PURGE)]
     Purge(PurgeArgs),
+
+    /// Keep the history in files: compressed lines of JSON with checksums
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,12 +8,14 @@
     reason = "nothing of a binary is reachable from outside; `pub` means beyond its module"
 )]
 
+mod archive;
 mod args;
 mod cli;
 mod commands;
 mod config;
 #[cfg(feature = "sqlite")]
 mod demo;
+mod duties;
 mod failure;
 mod lines;
 mod logging;
@@ -152,6 +154,7 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
         Command::Job(command) => job(command, config, out).await,
         Command::Audit { limit, outbox } => run::audit::audit(config, out, outbox.as_deref(), *limit).await,
         Command::Purge(args) => run::purge::purge(config, out, args).await,
+        Command::Archive(command) => run::archive::archive(config, out, command).await,
     }
 }
 

@@ -27,6 +27,8 @@ pub fn open(name: &str, outbox: &Outbox, path: &Path, missing: Missing) -> Resul
         .history(outbox.history)
         .dedup(outbox.dedup)
         .busy_timeout(outbox.busy_timeout)
+        // The cleanup of `run` does it, at its time and after the archive.
+        .trim(false)
         .create(missing == Missing::Create);
     let store = SqliteStore::open(path, options).map_err(|error| Failure::store(name, &error))?;
     Ok(Opened {

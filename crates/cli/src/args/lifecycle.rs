@@ -152,7 +152,7 @@ pub enum What {
 }
 
 /// A moment, or how long ago it was by this machine's clock.
-fn moment(text: &str) -> Result<Timestamp, String> {
+pub fn moment(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Timestamp(at.as_microsecond()));
     }

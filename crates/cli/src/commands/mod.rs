@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod act;
+pub mod archive;
 mod ask;
 pub mod audit;
 pub mod config;

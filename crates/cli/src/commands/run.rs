@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use postrider_admin::Admin;
-use postrider_core::{Kept, Purge, Sink, Stats, Status, causes};
-use postrider_relay::{Relay, Report};
+use postrider_core::{Sink, Stats, Status, causes};
+use postrider_relay::{Observer, Relay, Report};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::start::{self, Started};
 use super::watch::Watch;
 use crate::config::{Broker, Config, Kind, Listen, Outbox};
+use crate::duties::{Duties, Ear};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::signal;
@@ -52,17 +52,13 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     for (started, settings) in &opened {
         let outbox = &started.opened;
         let watch = Arc::new(Watch::new(config, token.clone()));
-        let relay = relay(config, outbox, &sinks, watch.clone(), &admin)?;
+        let ear = Arc::new(Ear::default());
+        let relay = relay(config, outbox, &sinks, [watch.clone(), ear.clone()], &admin)?;
         admin.watch(&relay, outbox.console.clone());
-        relays.spawn(publish(relay, started.clone(), token.clone(), wanted.until_empty));
-        if wire::is_cleaned_by_rows(settings) {
-            tokio::spawn(clean(
-                config.clone(),
-                outbox.clone(),
-                settings.history,
-                ended.clone(),
-            ));
-        }
+        let duties = Duties::new(config, outbox, settings, ended.clone());
+        // A job that empties an outbox leaves its duties to relays that stay.
+        let duties = (!wanted.until_empty).then_some((duties, ear));
+        relays.spawn(publish(relay, started.clone(), token.clone(), duties));
         watches.push(watch);
     }
     let stopping = token.clone();
@@ -94,17 +90,20 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     }
 }
 
-/// Runs one relay from the moment its database is there.
+/// Runs one relay from the moment its database is there; without duties until nothing is left to publish.
 async fn publish(
     relay: Relay,
     started: Arc<Started>,
     token: CancellationToken,
-    until_empty: bool,
+    duties: Option<(Duties, Arc<Ear>)>,
 ) -> (String, Report) {
-    let report = match started.wait(&token).await {
-        false => Report::default(),
-        true if until_empty => relay.drain_until(token).await,
-        true => relay.run(token).await,
+    let report = match (started.wait(&token).await, duties) {
+        (false, _) => Report::default(),
+        (true, None) => relay.drain_until(token).await,
+        (true, Some((duties, ear))) => {
+            duties.start(ear);
+            relay.run(token).await
+        }
     };
     (started.opened.name.clone(), report)
 }
@@ -113,7 +112,7 @@ fn relay(
     config: &Config,
     outbox: &Opened,
     sinks: &BTreeMap<String, Arc<dyn Sink>>,
-    watch: Arc<Watch>,
+    observers: [Arc<dyn Observer>; 2],
     admin: &Admin,
 ) -> Result<Relay, Failure> {
     let mut builder = Relay::builder()
@@ -121,38 +120,16 @@ fn relay(
         .store(outbox.store.clone())
         .router(config.router.clone())
         .settings(config.relay.settings.clone())
-        .observer(watch)
         .observer(admin.observer());
+    for observer in observers {
+        builder = builder.observer(observer);
+    }
     for (name, sink) in sinks {
         builder = builder.sink_named(name.as_str(), sink.clone());
     }
     builder
         .build()
         .map_err(|error| Failure::input("the relay cannot be put together").because(&error))
-}
-
-/// Removes old history now and then, a few rows at a time. A failure waits for the next round: nothing depends on it.
-async fn clean(config: Config, outbox: Opened, history: Option<Duration>, token: CancellationToken) {
-    let Some(keep) = history else { return };
-    let mut every = tokio::time::interval(config.cleanup.interval);
-    while token.run_until_cancelled(every.tick()).await.is_some() {
-        loop {
-            let batch = config.cleanup.batch_size;
-            let old = Purge::of(Kept::History, keep, batch);
-            match outbox.upkeep.purge(old).await {
-                Ok(removed) if removed.more && !token.is_cancelled() => {}
-                Ok(_) => break,
-                Err(error) => {
-                    tracing::warn!(
-                        outbox = outbox.name,
-                        error = causes(&error),
-                        "old history was not removed, will retry"
-                    );
-                    break;
-                }
-            }
-        }
-    }
 }
 
 /// Says what was done. An outbox whose state cannot be read after `--until-empty` may not be empty: that is an error.

@@ -7,6 +7,7 @@
 mod admin;
 mod broker;
 mod cleanup;
+mod cron;
 mod destination;
 pub mod duration;
 mod env;
@@ -14,6 +15,7 @@ mod error;
 mod load;
 mod mask;
 mod nearest;
+mod on_dead;
 mod outbox;
 mod postgres;
 mod rabbitmq;
@@ -42,6 +44,7 @@ pub use error::{ConfigError, Place as ErrorPlace, Problem};
 pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
+pub use on_dead::OnDead;
 pub use outbox::{Outbox, Place};
 pub use postgres::Postgres;
 pub use rabbitmq::Rabbit;
@@ -65,6 +68,7 @@ struct Document {
     log: cleanup::LogTable,
     #[serde(default)]
     cleanup: cleanup::CleanupTable,
+    on_dead: Option<on_dead::OnDeadTable>,
     #[serde(default)]
     health: admin::HealthTable,
     #[serde(default)]
@@ -81,6 +85,8 @@ pub struct Config {
     pub relay: Relay,
     pub log: Log,
     pub cleanup: Cleanup,
+    /// Who is told of dead letters.
+    pub on_dead: Option<OnDead>,
     /// From when on something counts as trouble.
     pub health: Thresholds,
     pub admin: Admin,
@@ -100,6 +106,7 @@ impl Document {
             let mut outbox = table.resolve(&name, &cleanup)?;
             apart(&name, &outbox, &outboxes)?;
             outbox.fit(relay.settings.lease)?;
+            cleanup.fits(name.get_ref(), outbox.history)?;
             outboxes.insert(name.into_inner(), outbox);
         }
         let mut brokers = BTreeMap::new();
@@ -130,6 +137,7 @@ impl Document {
             relay,
             log: self.log.resolve()?,
             cleanup,
+            on_dead: self.on_dead.map(on_dead::OnDeadTable::resolve).transpose()?,
             health,
             admin: self.admin.resolve()?,
             secret_files,

@@ -4,7 +4,7 @@ use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router, red
 use serde_json::{Map, Value, json};
 
 use super::duration::{show, show_keep};
-use super::{Admin, Broker, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
+use super::{Admin, Broker, Cleanup, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
 const REDACTED: &str = "[redacted]";
@@ -22,17 +22,13 @@ impl Config {
             .iter()
             .map(|(name, it)| (name.clone(), broker(it)))
             .collect();
-        json!({
+        let mut value = json!({
             "outbox": outboxes,
             "broker": brokers,
             "route": routes(&self.router),
             "relay": relay(&self.relay),
             "log": { "format": self.log.format.as_str(), "level": self.log.level },
-            "cleanup": {
-                "retention": show_keep(self.cleanup.retention),
-                "interval": show(self.cleanup.interval),
-                "batch_size": self.cleanup.batch_size,
-            },
+            "cleanup": cleanup(&self.cleanup),
             "health": {
                 "max_unpublished": self.health.max_unpublished,
                 "max_age": show(self.health.max_age),
@@ -42,8 +38,32 @@ impl Config {
                 "stuck_after": show(self.health.stuck_after),
             },
             "admin": admin(&self.admin),
-        })
+        });
+        if let Some(on_dead) = &self.on_dead {
+            let words = std::iter::once(&on_dead.program).chain(&on_dead.arguments);
+            value["on_dead"] = json!({
+                "command": words.collect::<Vec<_>>(),
+                "timeout": show(on_dead.timeout),
+            });
+        }
+        value
     }
+}
+
+fn cleanup(it: &Cleanup) -> Value {
+    let mut value = json!({
+        "retention": show_keep(it.retention),
+        "schedule": it.schedule.as_str(),
+        "batch_size": it.batch_size,
+        "audit_retention": show(it.audit_retention),
+        "inbox": it.inbox,
+        "inbox_retention": show(it.inbox_retention),
+    });
+    if let Some(archive) = &it.archive {
+        value["archive_dir"] = archive.dir.display().to_string().into();
+        value["archive_after"] = show(archive.after).into();
+    }
+    value
 }
 
 fn admin(it: &Admin) -> Value {

@@ -153,7 +153,14 @@ fn values_out_of_bounds_name_the_range() {
             "must be \"development\" or \"staging\" or",
         ),
         ("[log]\nlevel = \"inof\"", "must be off, error, warn"),
-        ("[cleanup]\ninterval = \"1ms\"", "at least 1s"),
+        ("[cleanup]\nschedule = \"0 3 * * *\"", "must have six fields"),
+        ("[cleanup]\nschedule = \"0 0 24 * * *\"", "the hour must be"),
+        ("[cleanup]\narchive_after = \"1d\"", "needs `archive_dir`"),
+        (
+            "[cleanup]\narchive_dir = \"a\"\narchive_after = \"8d\"",
+            "must not be longer than the history of the outbox",
+        ),
+        ("[on_dead]\ncommand = []", "must name a program"),
         (
             "[outbox.b]\nurl = \"sqlite:b.db\"\nprefix = \"a\\\"b\"",
             "a table prefix has from 1",

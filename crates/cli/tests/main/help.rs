@@ -2,7 +2,7 @@
 
 use crate::support::Place;
 
-const COMMANDS: [&[&str]; 34] = [
+const COMMANDS: [&[&str]; 37] = [
     &["demo"],
     &["init"],
     &["migrate", "up"],
@@ -37,6 +37,9 @@ const COMMANDS: [&[&str]; 34] = [
     &["job", "cancel"],
     &["audit"],
     &["purge"],
+    &["archive", "write"],
+    &["archive", "verify"],
+    &["archive", "restore"],
 ];
 
 fn examples(place: &Place, command: &[&str]) -> Vec<String> {

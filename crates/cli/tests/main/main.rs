@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod dead;
 mod demo;
+mod duties;
 mod edit;
 mod events;
 mod faults;

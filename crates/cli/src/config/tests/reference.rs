@@ -171,9 +171,22 @@ fn the_reference_sets_every_key_of_the_rest() {
         config.cleanup,
         Cleanup {
             retention: Some(secs(14 * 86_400)),
-            interval: secs(300),
-            batch_size: 250
+            schedule: "0 30 2 * * mon-sat".parse().unwrap(),
+            batch_size: 250,
+            audit_retention: secs(730 * 86_400),
+            inbox: vec!["inbox".to_owned()],
+            inbox_retention: secs(60 * 86_400),
+            archive: config.cleanup.archive.clone(),
         }
+    );
+    let archive = config.cleanup.archive.as_ref().expect("an archive");
+    assert_eq!(archive.dir, std::path::Path::new("/var/lib/postrider/archive"));
+    assert_eq!(archive.after, secs(86_400));
+    let on_dead = config.on_dead.as_ref().expect("someone to tell");
+    assert_eq!(on_dead.program, "/usr/local/bin/tell-the-team");
+    assert_eq!(
+        (on_dead.arguments.as_slice(), on_dead.timeout),
+        (&["#orders".to_owned()][..], secs(10))
     );
     assert_eq!(
         config.health,

@@ -1,0 +1,122 @@
+//! What a folder of an archive holds, with checksums; and which folders there are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::Failure;
+
+/// The file beside the parts.
+pub const NAME: &str = "manifest.json";
+/// How a folder is called while it is made.
+pub const UNFINISHED: &str = ".unfinished";
+const VERSION: u32 = 1;
+
+/// What one folder holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    pub version: u32,
+    pub outbox: String,
+    /// Rows published at or after this moment, in microseconds; none: from the beginning.
+    pub since: Option<i64>,
+    /// Rows published before this moment.
+    pub until: i64,
+    /// The checksum of the manifest before it, so that a folder that is missing in between is noticed.
+    pub previous: Option<String>,
+    pub rows: u64,
+    pub parts: Vec<Part>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    pub file: String,
+    pub rows: u64,
+    pub bytes: u64,
+    /// Of the file.
+    pub sha256: String,
+    /// Of the lines in it.
+    pub text_sha256: String,
+}
+
+/// A folder of an archive.
+pub struct Folder {
+    pub path: PathBuf,
+    pub manifest: Manifest,
+    /// The checksum of the manifest's file.
+    pub checksum: String,
+}
+
+impl Manifest {
+    pub fn new(outbox: &str, since: Option<i64>, until: i64, previous: Option<String>) -> Self {
+        Self {
+            version: VERSION,
+            outbox: outbox.to_owned(),
+            since,
+            until,
+            previous,
+            rows: 0,
+            parts: Vec::new(),
+        }
+    }
+}
+
+/// The folders of an outbox's archive, oldest first. Their names are times, so the order of names is that of time.
+pub fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(dir, &error)),
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(dir, &error))?.path();
+        let is_finished = !path.to_string_lossy().ends_with(UNFINISHED);
+        if path.is_dir() && is_finished {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// Reads the manifest of a folder.
+pub fn open(path: &Path) -> Result<Folder, Failure> {
+    let file = path.join(NAME);
+    let bytes = fs::read(&file).map_err(|error| unreadable(&file, &error))?;
+    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::backend(format!("{} is not a manifest of an archive", file.display())).because(&error)
+    })?;
+    if manifest.version != VERSION {
+        let text = format!(
+            "{} is of version {}, newer than this program",
+            file.display(),
+            manifest.version
+        );
+        return Err(Failure::backend(text).advice("read it with the version that wrote it, or a later one"));
+    }
+    Ok(Folder {
+        path: path.to_owned(),
+        manifest,
+        checksum: hex_of(&bytes),
+    })
+}
+
+/// An error with a file of the archive.
+pub fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::backend(format!("{} cannot be read or written", path.display()))
+        .because(error)
+        .advice("check that the folder of the archive is there, has room and may be written to")
+}
+
+/// SHA-256 in hexadecimal.
+pub fn hex_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,136 @@
+//! Reading an archive back to where a replay finds it.
+
+use std::path::Path;
+
+use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Timestamp};
+
+use super::manifest::{self, Folder, Part};
+use super::verify;
+use crate::failure::Failure;
+use crate::wire::Opened;
+
+/// Rows of one transaction.
+const BATCH: usize = 500;
+
+/// Which rows: published at or after the first moment and before the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+impl Range {
+    fn meets(&self, folder: &Folder) -> bool {
+        let since = folder.manifest.since.unwrap_or(i64::MIN);
+        self.until.is_none_or(|until| since < until.0)
+            && self.since.is_none_or(|at| at.0 < folder.manifest.until)
+    }
+
+    fn has(&self, row: &HistoryRow) -> bool {
+        self.since.is_none_or(|since| row.published_at >= since)
+            && self.until.is_none_or(|until| row.published_at < until)
+    }
+}
+
+/// Reads rows back, in a job of its own or in one that was begun and broken off with the same range. `tell` hears of
+/// every step.
+pub async fn restore(
+    opened: &Opened,
+    dir: &Path,
+    range: Range,
+    job: Option<JobId>,
+    actor: &str,
+    mut tell: impl FnMut(&Job),
+) -> Result<Job, Failure> {
+    let failed = |error| Failure::store(&opened.name, &error);
+    let mut job = match job {
+        Some(id) => known(opened, &id).await?,
+        None => {
+            let new = NewJob {
+                kind: JobKind::Restore,
+                filter: Filter::default(),
+                actor: actor.to_owned(),
+            };
+            opened.console.begin(new).await.map_err(failed)?
+        }
+    };
+    for path in manifest::folders(&dir.join(&opened.name))? {
+        let folder = manifest::open(&path)?;
+        if !range.meets(&folder) {
+            continue;
+        }
+        for part in &folder.manifest.parts {
+            let place = place(&folder, part);
+            if is_passed(&job, &place) {
+                continue;
+            }
+            let rows = verify::rows(&folder, part).map_err(|fault| {
+                let advice = "`postrider archive verify` finds all that is wrong; restore from another copy";
+                Failure::backend(fault).advice(advice)
+            })?;
+            let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| range.has(row)).collect();
+            job = part_of(opened, job, &place, rows, &mut tell).await?;
+            if job.state != JobState::Running {
+                return Ok(job);
+            }
+        }
+    }
+    let end = job.cursor.clone().unwrap_or_else(|| Cursor("end".to_owned()));
+    opened.upkeep.mark(job.id, end, 0, true).await.map_err(failed)
+}
+
+/// Puts the rows of one file in place, from where the job stands in it.
+async fn part_of(
+    opened: &Opened,
+    mut job: Job,
+    place: &str,
+    rows: Vec<HistoryRow>,
+    tell: &mut impl FnMut(&Job),
+) -> Result<Job, Failure> {
+    let done = done_of(&job, place);
+    for (number, batch) in rows.chunks(BATCH).enumerate().skip(done) {
+        let cursor = Cursor(format!("{place}:{:06}", number + 1));
+        let restored = opened
+            .upkeep
+            .restore(job.id.clone(), batch.to_vec(), cursor)
+            .await;
+        job = restored.map_err(|error| Failure::store(&opened.name, &error))?;
+        tell(&job);
+        if job.state != JobState::Running {
+            break;
+        }
+    }
+    Ok(job)
+}
+
+/// The file as the cursor names it: the order of the texts is that of the files.
+fn place(folder: &Folder, part: &Part) -> String {
+    let name = folder.path.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}/{}", part.file)
+}
+
+fn at(job: &Job) -> Option<(&str, usize)> {
+    let (place, number) = job.cursor.as_ref()?.0.rsplit_once(':')?;
+    Some((place, number.parse().ok()?))
+}
+
+/// Whether the job is behind this file.
+fn is_passed(job: &Job, place: &str) -> bool {
+    at(job).is_some_and(|(at, _)| at > place)
+}
+
+/// The steps of this file that the job has made.
+fn done_of(job: &Job, place: &str) -> usize {
+    at(job)
+        .filter(|(at, _)| *at == place)
+        .map_or(0, |(_, number)| number)
+}
+
+async fn known(opened: &Opened, id: &JobId) -> Result<Job, Failure> {
+    let jobs = opened.console.jobs(Some(id.clone()), 1).await;
+    let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
+    job.filter(|job| job.kind == JobKind::Restore).ok_or_else(|| {
+        Failure::input(format!("there is no restore {id}"))
+            .advice("`postrider job list` shows the jobs that there are")
+    })
+}

@@ -1,0 +1,197 @@
+//! An archive of a real outbox: written, verified, damaged, read back.
+
+use std::fs;
+use std::path::Path;
+
+use postrider_core::{HistoryRow, JobState, Payload, Seq, Timestamp};
+
+use super::*;
+
+fn row(seq: u128, payload: Payload) -> HistoryRow {
+    HistoryRow {
+        seq: Seq(seq),
+        destination: Some("mq/orders".into()),
+        outcome: "published".to_owned(),
+        event_id: format!("e{seq}").into(),
+        event_type: "Placed".to_owned(),
+        aggregate: ("ORDER".to_owned(), "1".to_owned()),
+        event_key: None,
+        payload,
+        content_type: Some("text/plain".to_owned()),
+        headers: Some("{\"a\":\"\\u00e9\"}".to_owned()),
+        priority: Some(-3),
+        available_at: None,
+        created_at: Some(Timestamp(5)),
+        enqueued_at: Some(Timestamp(6)),
+        replay: None,
+        reason: None,
+        receipt: Some("offset 7".to_owned()),
+        attempts: 1,
+        failures: 2,
+        error: Some(("rejected".to_owned(), "not \u{1b}wanted".to_owned())),
+        last_failed_at: Some(Timestamp(7)),
+        published_at: Timestamp(8),
+    }
+}
+
+#[test]
+fn a_line_is_read_back_as_it_was_and_a_changed_one_is_not() {
+    let payloads = [
+        Payload::Text("{\"n\": 1.0,\t\"n\": 2}".to_owned()),
+        Payload::Text("\u{0}\u{fffd}\r\n".to_owned()),
+        Payload::Bytes(vec![0, 255, 10, 13].into()),
+        Payload::Tombstone,
+    ];
+    for payload in payloads {
+        let row = row(1, payload);
+        let text = line::write(&row);
+        assert!(!text.contains('\n'));
+        assert_eq!(line::read(&text), Ok(row));
+        let changed = text.replace("\"attempts\":1", "\"attempts\":2");
+        assert!(line::read(&changed).unwrap_err().contains("checksum"));
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod with_sqlite {
+    use postrider_core::{BoxFuture, JobKind, NewJob, Replay};
+
+    use super::*;
+    use crate::config::{DEFAULT, Origin, parse};
+    use crate::wire::{self, Missing, Opened};
+
+    async fn outbox(folder: &Path, rows: usize) -> Opened {
+        let file = folder.join("shop.db");
+        let config = parse(Origin::File("postrider.toml".into()), DEFAULT, []).unwrap();
+        let mut settings = config.outboxes["main"].clone();
+        settings.place = crate::config::Place::Sqlite(file.clone());
+        let opened = wire::open("main", &settings, Missing::Create).unwrap();
+        opened.schema.up().await.unwrap();
+        let connection = rusqlite::Connection::open(file).unwrap();
+        let sql = format!(
+            "INSERT INTO outbox_sent (seq, event_id, destination, event_type, aggregate_type, aggregate_id, payload,
+                    payload_bytes, outcome, published_at)
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+             SELECT i, 'e' || i, 'd', 'T', 'A', i % 7, iif(i % 3 = 0, NULL, '{{\"n\": ' || i || '}}'),
+                    iif(i % 3 = 0, randomblob(20), NULL), 'published', i * 1000 FROM n"
+        );
+        connection.execute_batch(&sql).unwrap();
+        opened
+    }
+
+    struct May(bool);
+
+    impl Leave for May {
+        fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
+            Box::pin(std::future::ready(self.0))
+        }
+    }
+
+    async fn write_until(opened: &Opened, dir: &Path, until: i64) -> Written {
+        let written = write(opened, dir, Timestamp(until), &mut May(true))
+            .await
+            .unwrap();
+        written.expect("nobody stopped it")
+    }
+
+    fn part_of(folder: &Path) -> std::path::PathBuf {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .into_iter()
+            .find(|path| path.extension().is_some_and(|end| end == "gz"))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_row_is_in_one_folder_and_a_flipped_byte_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 3_000).await;
+        assert_eq!(archived_until(&dir, "main").unwrap(), None);
+        let first = write_until(&opened, &dir, 1_000_000).await;
+        assert_eq!(first.rows, 999);
+        assert_eq!(
+            write_until(&opened, &dir, 1_000_000).await.rows,
+            0,
+            "nothing is written twice"
+        );
+        assert_eq!(write_until(&opened, &dir, 9_000_000).await.rows, 2_001);
+        assert_eq!(archived_until(&dir, "main").unwrap(), Some(Timestamp(9_000_000)));
+        let verified = verify(&dir, "main").unwrap();
+        assert_eq!((verified.folders, verified.rows), (2, 3_000));
+        assert_eq!(verified.faults, [] as [String; 0]);
+
+        let part = part_of(&first.folder.unwrap());
+        let good = fs::read(&part).unwrap();
+        for place in [0, good.len() / 3, good.len() / 2, good.len() - 1] {
+            let mut bad = good.clone();
+            bad[place] ^= 1;
+            fs::write(&part, bad).unwrap();
+            let faults = verify(&dir, "main").unwrap().faults;
+            assert_eq!(faults.len(), 1, "byte {place}");
+            assert!(faults[0].contains("part-000001.jsonl.gz"), "{faults:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_in_between_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 30).await;
+        write_until(&opened, &dir, 10_000).await;
+        let second = write_until(&opened, &dir, 20_000).await;
+        write_until(&opened, &dir, 40_000).await;
+        fs::remove_dir_all(second.folder.unwrap()).unwrap();
+        let faults = verify(&dir, "main").unwrap().faults;
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains("missing"), "{faults:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_restored_is_replayed_byte_for_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 400).await;
+        write_until(&opened, &dir, 1_000_000).await;
+        let connection = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
+        let payloads = |table: &str| -> Vec<(String, Option<String>, Option<Vec<u8>>)> {
+            let sql = format!("SELECT event_id, payload, payload_bytes FROM {table} ORDER BY event_id");
+            let mut statement = connection.prepare(&sql).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+            rows.unwrap().map(Result::unwrap).collect()
+        };
+        let before = payloads("outbox_sent");
+        connection.execute("DELETE FROM outbox_sent", []).unwrap();
+        let mut steps = 0;
+        let job = restore(&opened, &dir, Range::default(), None, "ada", |_| steps += 1)
+            .await
+            .unwrap();
+        assert_eq!((job.state, job.touched, steps), (JobState::Done, 400, 1));
+        let replay = NewJob {
+            kind: JobKind::Replay(Replay {
+                restored: Some(job.id),
+                ..Replay::default()
+            }),
+            filter: Default::default(),
+            actor: "ada".to_owned(),
+        };
+        let replay = opened.console.begin(replay).await.unwrap();
+        let step = opened.console.step(replay.id, 1_000).await.unwrap();
+        assert_eq!(step.job.touched, 400);
+        assert_eq!(payloads("outbox_parked"), before);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_stopped_leaves_no_folder_and_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 50).await;
+        let stopped = write(&opened, &dir, Timestamp(1_000_000), &mut May(false))
+            .await
+            .unwrap();
+        assert_eq!(stopped, None);
+        assert_eq!(archived_until(&dir, "main").unwrap(), None);
+        assert_eq!(write_until(&opened, &dir, 1_000_000).await.rows, 50);
+        assert_eq!(verify(&dir, "main").unwrap().rows, 50);
+    }
+}

@@ -1,0 +1,78 @@
+//! Whether an archive is as it was written.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use postrider_core::HistoryRow;
+
+use super::line;
+use super::manifest::{self, Folder, Part, hex_of};
+use crate::failure::Failure;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    pub folders: usize,
+    pub rows: u64,
+    /// What is wrong, each with its file.
+    pub faults: Vec<String>,
+}
+
+/// Reads everything of an outbox's archive and compares it with its checksums.
+pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
+    let mut found = Verified::default();
+    let mut before: Option<Folder> = None;
+    for path in manifest::folders(&dir.join(outbox))? {
+        found.folders += 1;
+        let folder = match manifest::open(&path) {
+            Ok(folder) => folder,
+            Err(failure) => {
+                found.faults.push(failure.to_string());
+                before = None;
+                continue;
+            }
+        };
+        if let Some(before) = &before
+            && folder.manifest.previous.as_ref() != Some(&before.checksum)
+        {
+            let text = "does not follow the folder before it: one is missing or was changed";
+            found.faults.push(format!("{}: {text}", path.display()));
+        }
+        for part in &folder.manifest.parts {
+            match rows(&folder, part) {
+                Ok(rows) => found.rows += rows.len() as u64,
+                Err(fault) => found.faults.push(fault),
+            }
+        }
+        before = Some(folder);
+    }
+    Ok(found)
+}
+
+/// The rows of a file that is as it was written, or what is wrong with it.
+pub fn rows(folder: &Folder, part: &Part) -> Result<Vec<HistoryRow>, String> {
+    let path = folder.path.join(&part.file);
+    let fault = |text: String| format!("{}: {text}", path.display());
+    let bytes = fs::read(&path).map_err(|error| fault(error.to_string()))?;
+    if bytes.len() as u64 != part.bytes || hex_of(&bytes) != part.sha256 {
+        return Err(fault("is not the file that was written".to_owned()));
+    }
+    let mut text = String::new();
+    MultiGzDecoder::new(bytes.as_slice())
+        .read_to_string(&mut text)
+        .map_err(|error| fault(format!("cannot be unpacked: {error}")))?;
+    if hex_of(text.as_bytes()) != part.text_sha256 {
+        return Err(fault("does not hold the lines that were written".to_owned()));
+    }
+    let lines = text.lines().enumerate();
+    let rows = lines.map(|(number, text)| {
+        line::read(text).map_err(|reason| fault(format!("line {} {reason}", number + 1)))
+    });
+    let rows: Vec<HistoryRow> = rows.collect::<Result<_, _>>()?;
+    match rows.len() as u64 == part.rows {
+        true => Ok(rows),
+        false => Err(fault(format!("has {} rows instead of {}", rows.len(), part.rows))),
+    }
+}

@@ -1,0 +1,252 @@
+//! Writing what was published in a time into a folder of its own.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use postrider_core::{BoxFuture, Claim, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
+
+use super::line;
+use super::manifest::{self, Manifest, NAME, Part, UNFINISHED, hex_of, unreadable};
+use crate::failure::Failure;
+use crate::wire::Opened;
+
+/// Rows of one file.
+const ROWS: usize = 50_000;
+/// Bytes of lines in one file, compressed later.
+const BYTES: usize = 64 << 20;
+/// What is asked of the database at a time.
+const PAGE: u32 = 1_000;
+const PAGE_BYTES: u64 = 8 << 20;
+
+/// How long the claim lasts: longer than a large archive takes, because nobody waits for it but another archive.
+const TERM: Duration = Duration::from_secs(600);
+
+/// Whether who writes may go on: he may have lost the right to, or be stopping.
+pub trait Leave: Send {
+    fn to_go_on(&mut self) -> BoxFuture<'_, bool>;
+}
+
+/// What a run wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub rows: u64,
+    /// None where there was nothing to write.
+    pub folder: Option<PathBuf>,
+}
+
+/// Until when the archive of an outbox covers its history; none: there is none yet.
+pub fn archived_until(dir: &Path, outbox: &str) -> Result<Option<Timestamp>, Failure> {
+    match manifest::folders(&dir.join(outbox))?.last() {
+        Some(last) => Ok(Some(Timestamp(manifest::open(last)?.manifest.until))),
+        None => Ok(None),
+    }
+}
+
+/// Writes what was published before a moment and is in no folder yet. The moment must have passed for every relay: what
+/// is settled later with an earlier time would be missed.
+///
+/// `leave` is asked before every file; without it everything is left to a later run.
+pub async fn write(
+    opened: &Opened,
+    dir: &Path,
+    until: Timestamp,
+    leave: &mut dyn Leave,
+) -> Result<Option<Written>, Failure> {
+    let duty = claim(opened, until).await?;
+    let written = folder(opened, &dir.join(&opened.name), until, leave).await;
+    // Also what failed or was left off: the next one need not wait for the claim to end.
+    let finished = opened.upkeep.finish(duty, String::new()).await;
+    finished.map_err(|error| Failure::store(&opened.name, &error))?;
+    written
+}
+
+/// One at a time: two folders that follow the same one would hold the same rows.
+async fn claim(opened: &Opened, until: Timestamp) -> Result<Duty, Failure> {
+    let duty = Duty {
+        name: "archive".to_owned(),
+        holder: RelayId(JobId::new().0),
+        term: TERM,
+        slot: until,
+    };
+    let claim = opened.upkeep.claim(duty.clone()).await;
+    match claim.map_err(|error| Failure::store(&opened.name, &error))? {
+        // One that is done may have been written to another disk.
+        Claim::Yours | Claim::Done => Ok(duty),
+        Claim::Held => Err(Failure::backend(format!(
+            "{}: somebody else is writing the archive, or was killed at it",
+            opened.name
+        ))
+        .advice("try again in some minutes")),
+        Claim::Early(_) => Err(Failure::input(format!(
+            "{}: that moment has not come by the clock of the database",
+            opened.name
+        ))
+        .advice("set the clock of this machine")),
+    }
+}
+
+async fn folder(
+    opened: &Opened,
+    dir: &Path,
+    until: Timestamp,
+    leave: &mut dyn Leave,
+) -> Result<Option<Written>, Failure> {
+    let dir = dir.to_owned();
+    let before = match manifest::folders(&dir)?.last() {
+        Some(last) => Some(manifest::open(last)?),
+        None => None,
+    };
+    let since = before.as_ref().map(|folder| folder.manifest.until);
+    if since.is_some_and(|since| since >= until.0) {
+        return Ok(Some(Written::default()));
+    }
+    let previous = before.map(|folder| folder.checksum);
+    let mut run = Run {
+        target: dir.join(name(until)),
+        manifest: Manifest::new(&opened.name, since, until.0, previous),
+        dir,
+    };
+    run.begin()?;
+    let mut ask = HistoryAsk {
+        after: None,
+        since: since.map(Timestamp),
+        until: Some(until),
+        limit: PAGE,
+        max_bytes: PAGE_BYTES,
+    };
+    let mut text = Text::default();
+    loop {
+        let page = opened.upkeep.history(ask.clone()).await;
+        let page = page.map_err(|error| Failure::store(&opened.name, &error))?;
+        page.rows.iter().for_each(|row| text.add(row));
+        if (text.is_full() || page.next.is_none()) && text.rows > 0 {
+            if !leave.to_go_on().await {
+                return Ok(None);
+            }
+            run = run.part(std::mem::take(&mut text)).await?;
+        }
+        match page.next {
+            Some(next) => ask.after = Some(next),
+            None => return run.end().map(Some),
+        }
+    }
+}
+
+/// Colons are not for every file system.
+fn name(until: Timestamp) -> String {
+    until.to_string().replace(':', "-")
+}
+
+/// The lines of a file.
+#[derive(Default)]
+struct Text {
+    lines: Vec<u8>,
+    rows: usize,
+}
+
+impl Text {
+    fn add(&mut self, row: &HistoryRow) {
+        self.lines.extend_from_slice(line::write(row).as_bytes());
+        self.lines.push(b'\n');
+        self.rows += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows >= ROWS || self.lines.len() >= BYTES
+    }
+}
+
+/// A folder that is being made.
+struct Run {
+    dir: PathBuf,
+    target: PathBuf,
+    manifest: Manifest,
+}
+
+impl Run {
+    /// Where it is made; what a killed run left there goes.
+    fn unfinished(&self) -> PathBuf {
+        let mut name = self.target.clone().into_os_string();
+        name.push(UNFINISHED);
+        name.into()
+    }
+
+    fn begin(&self) -> Result<(), Failure> {
+        let folder = self.unfinished();
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unreadable(&folder, &error));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&folder).map_err(|error| unreadable(&folder, &error))
+    }
+
+    /// Writes one file. Compressing takes long enough to be kept from the relays' threads.
+    async fn part(mut self, text: Text) -> Result<Self, Failure> {
+        let file = format!("part-{:06}.jsonl.gz", self.manifest.parts.len() + 1);
+        let path = self.unfinished().join(&file);
+        let rows = text.rows as u64;
+        let written = tokio::task::spawn_blocking(move || {
+            let bytes = compress(&text.lines).map_err(|error| unreadable(&path, &error))?;
+            durable(&path, &bytes)?;
+            Ok::<_, Failure>((bytes.len() as u64, hex_of(&bytes), hex_of(&text.lines)))
+        });
+        let ended = |error| Failure::backend("writing a file of the archive was broken off").because(&error);
+        let (bytes, sha256, text_sha256) = written.await.map_err(ended)??;
+        self.manifest.rows += rows;
+        self.manifest.parts.push(Part {
+            file,
+            rows,
+            bytes,
+            sha256,
+            text_sha256,
+        });
+        Ok(self)
+    }
+
+    fn end(self) -> Result<Written, Failure> {
+        let folder = self.unfinished();
+        if self.manifest.rows == 0 {
+            fs::remove_dir_all(&folder).map_err(|error| unreadable(&folder, &error))?;
+            return Ok(Written::default());
+        }
+        let text = serde_json::to_vec_pretty(&self.manifest).map_err(|error| {
+            Failure::backend("the manifest of the archive cannot be written").because(&error)
+        })?;
+        durable(&folder.join(NAME), &text)?;
+        sync(&folder)?;
+        fs::rename(&folder, &self.target).map_err(|error| unreadable(&self.target, &error))?;
+        sync(&self.dir)?;
+        Ok(Written {
+            rows: self.manifest.rows,
+            folder: Some(self.target),
+        })
+    }
+}
+
+fn compress(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+/// Writes a file that is there after a power cut.
+fn durable(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|error| unreadable(path, &error))
+}
+
+fn sync(folder: &Path) -> Result<(), Failure> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| unreadable(folder, &error))
+}

@@ -1,0 +1,159 @@
+//! `postrider archive write`, `verify` and `restore`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use postrider_core::{BoxFuture, Job, JobId, JobState, Timestamp};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::ask::actor;
+use super::progress::Progress;
+use crate::archive::{self, Leave, Range};
+use crate::cli::{ArchiveArgs, ArchiveCommand};
+use crate::config::Config;
+use crate::failure::{Done, Failure};
+use crate::output::{Output, count};
+use crate::signal;
+use crate::wire;
+
+/// Settles that were under way have ended by then.
+const SETTLED: Duration = Duration::from_secs(60);
+
+pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> Result<Done, Failure> {
+    match command {
+        ArchiveCommand::Write { place, older_than } => write(config, out, place, *older_than).await,
+        ArchiveCommand::Verify { place } => verify(config, out, place),
+        ArchiveCommand::Restore {
+            place,
+            since,
+            until,
+            job,
+        } => {
+            let range = Range {
+                since: *since,
+                until: *until,
+            };
+            restore(config, out, place, range, job.as_deref()).await
+        }
+    }
+}
+
+/// Goes on until somebody stops it.
+struct UntilStopped(CancellationToken);
+
+impl Leave for UntilStopped {
+    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(!self.0.is_cancelled()))
+    }
+}
+
+async fn write(
+    config: &Config,
+    out: Output,
+    place: &ArchiveArgs,
+    older_than: Duration,
+) -> Result<Done, Failure> {
+    let dir = dir(config, place)?;
+    let mut leave = UntilStopped(signal::stop_token());
+    let age = i64::try_from(older_than.max(SETTLED).as_micros()).unwrap_or(i64::MAX);
+    let until = Timestamp(Timestamp::now().0.saturating_sub(age));
+    for (name, outbox) in wire::chosen(config, place.outbox.outbox.as_deref())? {
+        let opened = wire::ready(name, outbox).await?;
+        let Some(written) = archive::write(&opened, &dir, until, &mut leave).await? else {
+            return Err(Failure::found(format!(
+                "{name}: stopped, and nothing was written; give the command again"
+            )));
+        };
+        let folder = written.folder.as_ref().map(|folder| folder.display().to_string());
+        let text = match &folder {
+            Some(folder) => format!("{name}: {} written to {folder}", count(written.rows, "row")),
+            None => format!("{name}: nothing to write"),
+        };
+        out.either(
+            &json!({ "outbox": name, "rows": written.rows, "folder": folder }),
+            text,
+        )?;
+    }
+    Ok(Done::Fine)
+}
+
+fn verify(config: &Config, out: Output, place: &ArchiveArgs) -> Result<Done, Failure> {
+    let dir = dir(config, place)?;
+    let mut done = Done::Fine;
+    for (name, _) in wire::chosen(config, place.outbox.outbox.as_deref())? {
+        let verified = archive::verify(&dir, name)?;
+        let mut text = format!(
+            "{name}: {} in {}",
+            count(verified.rows, "row"),
+            count(verified.folders as u64, "folder")
+        );
+        match verified.faults.as_slice() {
+            [] => text.push_str(", all as written"),
+            faults => {
+                done = Done::Found;
+                text.push_str(&format!(", {}:", count(faults.len() as u64, "fault")));
+                for fault in faults {
+                    text.push_str(&format!("\n  {fault}"));
+                }
+            }
+        }
+        let value = json!({
+            "outbox": name,
+            "folders": verified.folders,
+            "rows": verified.rows,
+            "faults": verified.faults,
+        });
+        out.either(&value, text)?;
+    }
+    Ok(done)
+}
+
+async fn restore(
+    config: &Config,
+    out: Output,
+    place: &ArchiveArgs,
+    range: Range,
+    job: Option<&str>,
+) -> Result<Done, Failure> {
+    let dir = dir(config, place)?;
+    let (name, outbox) = wire::single(config, place.outbox.outbox.as_deref())?;
+    let opened = wire::ready(name, outbox).await?;
+    let mut progress = Progress::new(out, None);
+    let job = archive::restore(
+        &opened,
+        &dir,
+        range,
+        job.map(JobId::from),
+        &actor(),
+        |job: &Job| progress.show(job),
+    )
+    .await?;
+    progress.end();
+    let state = match job.state {
+        JobState::Done => format!("postrider replay --restored {} sends them", job.id),
+        state => format!("the job is {}", state.as_str()),
+    };
+    let text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
+    let value = json!({
+        "outbox": name,
+        "job": job.id.as_str(),
+        "state": job.state.as_str(),
+        "rows": job.touched,
+    });
+    out.either(&value, text)?;
+    Ok(Done::Fine)
+}
+
+fn dir(config: &Config, place: &ArchiveArgs) -> Result<PathBuf, Failure> {
+    let configured = config
+        .cleanup
+        .archive
+        .as_ref()
+        .map(|archive| archive.dir.as_path());
+    let dir: Option<&Path> = place.dir.as_deref().or(configured);
+    dir.map(Path::to_owned).ok_or_else(|| {
+        Failure::input("it is not said where the archive is")
+            .advice("give --dir, or set archive_dir in [cleanup]")
+    })
+}

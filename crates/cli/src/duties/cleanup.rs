@@ -1,0 +1,200 @@
+//! The cleanup: at its time, by one relay, in small steps.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use postrider_core::{BoxFuture, Claim, Duty, Kept, Purge, Timestamp, causes};
+
+use super::Duties;
+use crate::archive::{self, Leave};
+use crate::failure::Failure;
+
+/// How long a claim lasts. A relay that dies in the middle is followed by another after this.
+const TERM: Duration = Duration::from_secs(60);
+/// How long to wait where the database did not answer, or somebody else is at it.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The longest sleep: a clock that was set is noticed by then.
+const LOOK: Duration = Duration::from_secs(600);
+/// Settles that were under way have ended by then.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// Waits for each moment of the schedule and does what is due.
+pub(super) async fn keep(duties: Arc<Duties>) {
+    loop {
+        let now = Timestamp::now();
+        let schedule = &duties.config.cleanup.schedule;
+        let pause = match schedule.last_before(now) {
+            Some(slot) => duties.at(slot).await,
+            None => LOOK,
+        };
+        let next = schedule.next_after(now).map_or(LOOK, until);
+        if !duties.rest(pause.min(next).min(LOOK)).await {
+            return;
+        }
+    }
+}
+
+fn until(Timestamp(at): Timestamp) -> Duration {
+    let micros = at.saturating_sub(Timestamp::now().0);
+    // Never zero: the moment itself has come when the next look is made.
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0)) + Duration::from_millis(10)
+}
+
+impl Duties {
+    /// Does what is due at a moment of the schedule, unless it is done; answers when to look again.
+    async fn at(&self, slot: Timestamp) -> Duration {
+        let duty = Duty {
+            name: "cleanup".to_owned(),
+            holder: self.holder.clone(),
+            term: TERM,
+            slot,
+        };
+        match self.opened.upkeep.claim(duty.clone()).await {
+            Ok(Claim::Yours) => self.clean(&duty).await,
+            Ok(Claim::Early(wait)) => wait,
+            Ok(Claim::Done) => LOOK,
+            Ok(Claim::Held) => AGAIN,
+            Err(error) => {
+                let error = causes(&error);
+                tracing::warn!(
+                    outbox = self.opened.name,
+                    error,
+                    "the cleanup cannot be claimed, will retry"
+                );
+                AGAIN
+            }
+        }
+    }
+
+    async fn clean(&self, duty: &Duty) -> Duration {
+        let began = Instant::now();
+        let mut claimed = Claimed {
+            duties: self,
+            duty,
+            since: Instant::now(),
+        };
+        match claimed.clean().await {
+            Ok(Some(removed)) => {
+                let (outbox, took) = (&self.opened.name, began.elapsed());
+                tracing::info!(outbox, removed, took_ms = took.as_millis() as u64, "cleaned up");
+                let note = format!("removed {removed} rows");
+                if let Err(error) = self.opened.upkeep.finish(duty.clone(), note).await {
+                    tracing::warn!(outbox, error = causes(&error), "the cleanup is done again");
+                }
+                LOOK
+            }
+            // Somebody else has it, or we are stopping: he goes on where this ended.
+            Ok(None) => AGAIN,
+            Err(failure) => {
+                let outbox = &self.opened.name;
+                tracing::warn!(outbox, error = %failure, "old rows were not removed, will retry");
+                AGAIN
+            }
+        }
+    }
+}
+
+impl Leave for Claimed<'_> {
+    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(self.is_still_ours())
+    }
+}
+
+/// A claim, with when it was renewed.
+struct Claimed<'a> {
+    duties: &'a Duties,
+    duty: &'a Duty,
+    since: Instant,
+}
+
+impl Claimed<'_> {
+    /// Does everything that is due; answers how many rows went, or none if it had to leave off.
+    async fn clean(&mut self) -> Result<Option<u64>, Failure> {
+        let Some(kept) = self.archive().await? else {
+            return Ok(None);
+        };
+        let cleanup = self.duties.config.cleanup.clone();
+        let mut due = Vec::new();
+        if let Some(kept) = kept.filter(|_| self.duties.by_rows) {
+            due.push((Kept::History, kept));
+        }
+        if let Some(kept) = self.duties.history {
+            due.push((Kept::Originals, kept));
+            due.push((Kept::Restored, kept));
+        }
+        due.push((Kept::Audit, cleanup.audit_retention));
+        due.push((Kept::Jobs, cleanup.audit_retention));
+        for name in &cleanup.inbox {
+            due.push((Kept::Inbox(name.clone()), cleanup.inbox_retention));
+        }
+        let mut removed = 0;
+        for (what, kept) in due {
+            match self.purge(&what, kept, cleanup.batch_size).await? {
+                Some(rows) => removed += rows,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(removed))
+    }
+
+    /// Writes the archive where there is one; answers from which age on the history may go.
+    async fn archive(&mut self) -> Result<Option<Option<Duration>>, Failure> {
+        let duties = self.duties;
+        let (Some(archive), Some(kept)) = (&duties.config.cleanup.archive, duties.history) else {
+            return Ok(Some(duties.history));
+        };
+        // By the moment of the schedule, which has come by the database's clock: what is settled from now on has a
+        // later time.
+        let before = archive.after.max(SETTLED);
+        let micros = i64::try_from(before.as_micros()).unwrap_or(i64::MAX);
+        let until = Timestamp(self.duty.slot.0.saturating_sub(micros));
+        let written = archive::write(&duties.opened, &archive.dir, until, self).await?;
+        let Some(written) = written else {
+            return Ok(None);
+        };
+        if let Some(folder) = &written.folder {
+            let (outbox, folder) = (&duties.opened.name, folder.display());
+            tracing::info!(outbox, rows = written.rows, %folder, "archived the history");
+        }
+        let covered = archive::archived_until(&archive.dir, &duties.opened.name)?;
+        let age = covered.map(|until| Timestamp::now().0.saturating_sub(until.0));
+        let age = age.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+        // Nothing goes that is in no folder.
+        Ok(Some(age.map(|age| kept.max(age))))
+    }
+
+    async fn purge(&mut self, what: &Kept, kept: Duration, batch: u32) -> Result<Option<u64>, Failure> {
+        let opened = &self.duties.opened;
+        let mut removed = 0;
+        loop {
+            let began = Instant::now();
+            let step = opened.upkeep.purge(Purge::of(what.clone(), kept, batch)).await;
+            let step = step.map_err(|error| Failure::store(&opened.name, &error))?;
+            removed += step.rows;
+            if !step.more {
+                break;
+            }
+            // As long as it took: producers have the database for themselves half of the time.
+            if !self.duties.rest(began.elapsed()).await || !self.is_still_ours().await {
+                return Ok(None);
+            }
+        }
+        if removed > 0 {
+            tracing::info!(outbox = opened.name, what = ?what, removed, "removed what was old");
+        }
+        Ok(Some(removed))
+    }
+
+    /// Renews the claim before it ends.
+    async fn is_still_ours(&mut self) -> bool {
+        if self.duties.stop.is_cancelled() {
+            return false;
+        }
+        if self.since.elapsed() < TERM / 4 {
+            return true;
+        }
+        self.since = Instant::now();
+        let claim = self.duties.opened.upkeep.claim(self.duty.clone()).await;
+        matches!(claim, Ok(Claim::Yours))
+    }
+}

@@ -1,0 +1,168 @@
+//! Telling people that events need them: a command is run once for each group of failures with dead letters.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{
+    Claim, DestinationName, Duty, Filter, Group, List, Status, StoreError, Timestamp, causes, inert,
+};
+use postrider_relay::engine::Note;
+use postrider_relay::{Observer, Run};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::sync::Notify;
+
+use super::Duties;
+use crate::config::OnDead;
+
+const PREFIX: &str = "on_dead/";
+/// Failures come in bursts, and one call is to have them all.
+const GATHER: Duration = Duration::from_secs(1);
+/// How often it is looked for what nobody heard of: another relay's, or a call that failed.
+const LOOK: Duration = Duration::from_secs(60);
+/// Ids that a call names.
+const IDS: u32 = 10;
+/// What is logged of a command's output.
+const OUTPUT: usize = 1_000;
+
+/// Hears of dead letters.
+#[derive(Debug, Default)]
+pub struct Ear {
+    heard: Notify,
+}
+
+impl Observer for Ear {
+    fn note(&self, _: Run<'_>, note: &Note) {
+        if matches!(note, Note::Dead { .. }) {
+            self.heard.notify_one();
+        }
+    }
+}
+
+/// Looks whenever an event turns dead, and now and then.
+pub(super) async fn tell(duties: Arc<Duties>, on_dead: OnDead, ear: Arc<Ear>) {
+    loop {
+        if let Err(error) = look(&duties, &on_dead).await {
+            let (outbox, error) = (&duties.opened.name, causes(&error));
+            tracing::warn!(outbox, error, "dead letters cannot be looked for, will retry");
+        }
+        let heard = tokio::time::timeout(LOOK, ear.heard.notified());
+        if duties.stop.run_until_cancelled(heard).await.is_none() || !duties.rest(GATHER).await {
+            return;
+        }
+    }
+}
+
+async fn look(duties: &Duties, on_dead: &OnDead) -> Result<(), StoreError> {
+    let groups = duties.opened.console.groups().await?;
+    let dead: Vec<&Group> = groups.iter().filter(|group| group.dead > 0).collect();
+    // A group whose dead letters are gone is news when it has some again.
+    let names = dead.iter().map(|group| name(group)).collect();
+    duties
+        .opened
+        .upkeep
+        .forget_duties(PREFIX.to_owned(), names)
+        .await?;
+    for group in dead {
+        let duty = Duty {
+            name: name(group),
+            holder: duties.holder.clone(),
+            term: on_dead.timeout + LOOK / 2,
+            slot: Timestamp(0),
+        };
+        if duties.opened.upkeep.claim(duty.clone()).await? != Claim::Yours {
+            continue;
+        }
+        let told = message(duties, group).await?;
+        let outbox = &duties.opened.name;
+        match call(on_dead, &told).await {
+            Ok(output) => {
+                tracing::info!(
+                    outbox,
+                    group = group.fingerprint,
+                    dead = group.dead,
+                    output,
+                    "told of dead letters"
+                );
+                duties.opened.upkeep.finish(duty, String::new()).await?;
+            }
+            // The claim ends by itself, and then it is tried again.
+            Err(error) => {
+                let program = &on_dead.program;
+                tracing::warn!(
+                    outbox,
+                    program,
+                    error,
+                    "nobody was told of dead letters, will retry"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn name(group: &Group) -> String {
+    let destination = group.destination.as_ref().map_or("", DestinationName::as_str);
+    format!("{PREFIX}{destination}/{}/{}", group.error_kind, group.fingerprint)
+}
+
+/// What the command reads. Payloads are nobody's business there.
+async fn message(duties: &Duties, group: &Group) -> Result<Value, StoreError> {
+    let filter = Filter {
+        status: vec![Status::DeadLetter],
+        destination: group.destination.clone(),
+        error_kind: Some(group.error_kind.clone()),
+        error_group: Some(group.fingerprint.clone()).filter(|text| !text.is_empty()),
+        ..Filter::default()
+    };
+    let listing = duties.opened.console.list(List::first(IDS, filter)).await?;
+    let ids: Vec<&str> = listing
+        .events
+        .iter()
+        .map(|event| event.event_id.as_str())
+        .collect();
+    Ok(json!({
+        "outbox": duties.opened.name,
+        "destination": group.destination.as_ref().map(DestinationName::as_str),
+        "error_kind": group.error_kind,
+        "group": group.fingerprint,
+        "count": group.count,
+        "dead": group.dead,
+        "example": group.example,
+        "first_failed_at": group.seen.0.to_string(),
+        "last_failed_at": group.seen.1.to_string(),
+        "event_ids": ids,
+    }))
+}
+
+/// Runs the command; answers what it printed, or why that was no success.
+async fn call(on_dead: &OnDead, message: &Value) -> Result<String, String> {
+    let mut child = Command::new(&on_dead.program)
+        .args(&on_dead.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let input = child.stdin.take();
+    let talk = async {
+        if let Some(mut input) = input {
+            // A command that does not read what it is told may still have done its work.
+            let _ = input.write_all(message.to_string().as_bytes()).await;
+        }
+        child.wait_with_output().await
+    };
+    let output = tokio::time::timeout(on_dead.timeout, talk)
+        .await
+        .map_err(|_| "it did not end in time".to_owned())?
+        .map_err(|error| error.to_string())?;
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = inert(String::from_utf8_lossy(&printed).trim(), OUTPUT);
+    match output.status.success() {
+        true => Ok(printed.into()),
+        false => Err(format!("it ended with {}: {printed}", output.status)),
+    }
+}
