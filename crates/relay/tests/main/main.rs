@@ -9,6 +9,7 @@ mod direct;
 mod doze;
 mod dropped;
 mod guilty;
+mod lifecycle;
 mod logs;
 mod notes;
 mod order;
