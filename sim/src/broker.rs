@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{Answer, Class, DestinationName, ErrorKind, Failure, OrderKey, Receipt};
+use postrider_core::{Answer, Class, DestinationName, ErrorKind, Failure, JobId, OrderKey, Receipt};
 use postrider_relay::engine::{Call, Fact, Outgoing};
 
 use crate::check::Arrival;
@@ -164,9 +164,13 @@ impl World {
             life: flight.life,
             marked: outgoing.maybe_sent,
             stray,
+            replay: outgoing.replay.clone().map(JobId),
         };
         self.say(|| format!("arrives {arrival:?}"));
-        let changed = self.changed;
+        let (changed, skip) = (self.changed, self.plan.skip);
+        if arrival.replay.is_some() {
+            return self.check.copy_arrived(&self.writers, &arrival, skip);
+        }
         self.check
             .arrived(self.now, &self.db.model, &self.writers, arrival, changed);
     }

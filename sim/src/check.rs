@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventId, Leaves, Park, Seq, Settle, Settled, Then};
+use postrider_core::{DestinationName, EventId, JobId, Leaves, Park, Seq, Settle, Settled, Then};
 use postrider_testkit::model::{Model, Parked};
 
-use crate::world::World;
+use crate::copies::Copies;
 use crate::writers::{Writers, Written};
 
 /// A message that reached its destination.
@@ -19,6 +19,8 @@ pub(crate) struct Arrival {
     pub(crate) marked: bool,
     /// It left before its relay lost the right to send it, and arrives after.
     pub(crate) stray: bool,
+    /// It is a copy that this replay made.
+    pub(crate) replay: Option<JobId>,
 }
 
 type Place = (EventId, DestinationName);
@@ -26,22 +28,25 @@ type Place = (EventId, DestinationName);
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     violations: Vec<String>,
-    arrivals: BTreeMap<Place, Seen>,
+    pub(crate) arrivals: BTreeMap<Place, Seen>,
     /// Discarded, by event and destination; none for rows without one.
-    discards: BTreeSet<(EventId, Option<DestinationName>)>,
+    pub(crate) discards: BTreeSet<(EventId, Option<DestinationName>)>,
     discarded: BTreeMap<(Seq, Option<DestinationName>), Parked>,
     /// Was dead at a destination whose dead are skipped: no order is promised any more.
     skipped: BTreeSet<Place>,
     redriven: BTreeSet<(EventId, Option<DestinationName>)>,
     rejections: BTreeMap<Place, u32>,
     unavailable: BTreeMap<Place, u32>,
-    reconfigured: bool,
-    duplicates: u64,
-    allowed: u64,
+    pub(crate) copies: Copies,
+    /// Since when keys are paused.
+    paused: BTreeMap<String, Duration>,
+    pub(crate) reconfigured: bool,
+    pub(crate) duplicates: u64,
+    pub(crate) allowed: u64,
 }
 
 #[derive(Debug)]
-struct Seen {
+pub(crate) struct Seen {
     life: u64,
     settled: bool,
     stray: bool,
@@ -104,8 +109,12 @@ impl Check {
 
     pub(crate) fn discarded(&mut self, parked: Parked) {
         let destination = parked.destination.clone();
-        self.discards
-            .insert((parked.row.event.id.clone(), destination.clone()));
+        if parked.row.replay.is_some() {
+            self.copies.given_up(&parked);
+        } else {
+            self.discards
+                .insert((parked.row.event.id.clone(), destination.clone()));
+        }
         self.discarded.insert((parked.row.seq, destination), parked);
     }
 
@@ -136,6 +145,7 @@ impl Check {
             life,
             marked,
             stray,
+            ..
         } = arrival;
         let place = (event.clone(), destination.clone());
         let Some(written) = writers.events.get(&event) else {
@@ -144,6 +154,13 @@ impl Check {
         if written.committed.is_none_or(|at| at > now) {
             return self.violation(format!(
                 "P: {event} arrived at {destination} and was not committed"
+            ));
+        }
+        // What a relay had in memory still goes; what was committed later is read as blocked.
+        let paused = self.paused.get(&written.key);
+        if paused.is_some_and(|since| written.committed > Some(*since)) && !written.scheduled {
+            return self.violation(format!(
+                "R6: {event} arrived although its key was paused before it"
             ));
         }
         if let Some(seen) = self.arrivals.get(&place) {
@@ -181,6 +198,24 @@ impl Check {
         if !written.scheduled {
             self.check_order(model, writers, &event, written, &destination, changed);
         }
+    }
+
+    /// A copy arrives. Where dead rows are passed over, or routes have changed, copies have no order to keep.
+    pub(crate) fn copy_arrived(&mut self, writers: &Writers, arrival: &Arrival, skip: bool) {
+        let ordered = !skip && !self.reconfigured;
+        let (Some(written), Some(replay)) = (writers.events.get(&arrival.event), &arrival.replay) else {
+            return self.violation(format!("P: a copy of {} arrived", arrival.event));
+        };
+        let wrong = self.copies.arrived(arrival, replay, written, writers, ordered);
+        self.violations.extend(wrong);
+    }
+
+    pub(crate) fn key_paused(&mut self, now: Duration, key: &str) {
+        self.paused.entry(key.to_owned()).or_insert(now);
+    }
+
+    pub(crate) fn key_resumed(&mut self, key: &str) {
+        self.paused.remove(key);
     }
 
     fn redriven_at(&self, event: &EventId, destination: &DestinationName) -> bool {
@@ -270,14 +305,18 @@ impl Check {
             }
             let event = model
                 .parked_row(entry.seq, entry.destination.as_ref())
+                .filter(|parked| parked.row.replay.is_none())
                 .map(|row| row.row.event.id.clone());
             match (&entry.then, &entry.destination) {
                 (Then::Sent(_), Some(destination)) => {
                     let sent = model
                         .sent_to(destination)
                         .find(|record| record.row.seq == entry.seq);
-                    if let Some(id) = sent.map(|record| record.row.event.id.clone()) {
-                        self.was_sent(&id, destination);
+                    let sent = sent.map(|record| (record.row.event.id.clone(), record.row.replay.clone()));
+                    match sent {
+                        Some((id, None)) => self.was_sent(&id, destination),
+                        Some((id, Some(replay))) => self.copy_was_sent(JobId(replay), id, destination),
+                        None => {}
                     }
                 }
                 (Then::Again(park), _) => {
@@ -296,6 +335,15 @@ impl Check {
             None => self.violation(format!(
                 "L: {event} is settled as sent to {destination} and never arrived"
             )),
+        }
+    }
+
+    fn copy_was_sent(&mut self, replay: JobId, event: EventId, destination: &DestinationName) {
+        let copy = (replay, event, destination.clone());
+        if !self.copies.has_arrived(&copy) {
+            self.violation(format!(
+                "R3: the copy {copy:?} is settled as sent and never arrived"
+            ));
         }
     }
 
@@ -319,65 +367,8 @@ impl Check {
     }
 }
 
-impl World {
-    /// The storm is over and everything should have drained.
-    pub(crate) fn judge(&mut self) {
-        let model = &self.db.model;
-        if !model.is_empty() {
-            let queued: Vec<_> = model
-                .queued()
-                .take(3)
-                .map(|row| row.event.id.to_string())
-                .collect();
-            let parked: Vec<_> = model
-                .parked()
-                .take(3)
-                .map(|row| {
-                    (
-                        row.row.event.id.to_string(),
-                        row.destination.clone(),
-                        row.dead,
-                        row.failure.clone(),
-                    )
-                })
-                .collect();
-            let text = format!(
-                "V: not drained {:?} after the calm: queued {queued:?}, parked {parked:?}",
-                self.now
-            );
-            self.check.violation(text);
-            return;
-        }
-        let mut lost = Vec::new();
-        for (id, written) in &self.writers.events {
-            if written.committed.is_none() || written.bad || written.kind == 'X' {
-                continue;
-            }
-            for destination in obligations(written) {
-                let arrived = |name: &str| self.check.arrivals.contains_key(&(id.clone(), name.into()));
-                let discarded = self.check.discards.iter().any(|(event, at)| {
-                    event == id
-                        && at
-                            .as_ref()
-                            .is_none_or(|at| at.as_str() == *destination || written.kind == 'E')
-                });
-                let moved = written.kind == 'E' && arrived("first");
-                if !arrived(destination) && !discarded && !moved {
-                    lost.push(format!("L: {id} never arrived at {destination}"));
-                }
-            }
-        }
-        lost.into_iter().for_each(|text| self.check.violation(text));
-        if self.check.duplicates > self.check.allowed {
-            let (got, allowed) = (self.check.duplicates, self.check.allowed);
-            self.check
-                .violation(format!("repeats: {got} arrived, faults explain {allowed}"));
-        }
-    }
-}
-
 /// Where an event is owed by the first configuration.
-fn obligations(written: &Written) -> &'static [&'static str] {
+pub(crate) fn obligations(written: &Written) -> &'static [&'static str] {
     match written.kind {
         'A' => &["first"],
         'B' => &["first", "second"],

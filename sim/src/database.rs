@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Blocked, DestinationName, Heartbeat, Page, ParkedRow, Read, SentBefore, Settle, Settled, StoreError,
-    StoreErrorKind, Then,
+    Blocked, DestinationName, Heartbeat, Lane, OrderKey, Page, ParkedRow, Read, SentBefore, Settle, Settled,
+    StoreError, StoreErrorKind, Then,
 };
 use postrider_relay::engine::{Call as Id, Fact, Plant};
 use postrider_testkit::model::Model;
@@ -173,6 +173,19 @@ impl World {
                     .iter_mut()
                     .filter(|row| row.blocked == Blocked::Everywhere)
                 {
+                    row.blocked = Blocked::Nowhere;
+                }
+            }
+            Some(Plant::ReplayUnordered) => {
+                let copies = page.parked.iter_mut().map(|parked| &mut parked.row);
+                for row in copies.filter(|row| row.replay.is_some()) {
+                    row.key = OrderKey::alone(row.seq);
+                }
+            }
+            Some(Plant::PauseOneLane) => {
+                let paused: Vec<_> = self.db.model.paused_keys().cloned().collect();
+                let lanes = page.queued.iter_mut().filter(|row| row.lane != Lane::Normal);
+                for row in lanes.filter(|row| paused.contains(&row.key)) {
                     row.blocked = Blocked::Nowhere;
                 }
             }

@@ -42,6 +42,10 @@ faults! {
     ProcessKiller = "process_killer",
     Redrive = "redrive",
     Discard = "discard",
+    BulkRedrive = "bulk_redrive",
+    Replay = "replay",
+    Moved = "moved",
+    KeyPause = "key_pause",
     Pause = "pause",
     Scheduled = "scheduled",
     DuplicateId = "duplicate_id",
@@ -52,8 +56,14 @@ faults! {
 }
 
 /// How often each kind happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Faults([u64; 32]);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults([u64; 40]);
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self([0; 40])
+    }
+}
 
 impl Faults {
     pub(crate) fn count(&mut self, fault: Fault) {

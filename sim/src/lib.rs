@@ -12,8 +12,11 @@
 
 mod broker;
 mod check;
+mod copies;
 mod database;
 mod faults;
+mod judge;
+mod lifecycle;
 mod operators;
 mod plan;
 mod relays;

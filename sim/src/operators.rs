@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postrider_core::JobId;
 use postrider_relay::engine::Plant;
 
 use crate::faults::Fault;
@@ -30,6 +31,12 @@ pub(crate) enum Deed {
     Discard,
     Pause,
     Resume,
+    Replay,
+    BulkRedrive,
+    Step(JobId),
+    Move,
+    PauseKey,
+    ResumeKey(String),
     Reconfigure,
     Calm,
     CalmRound(u32),
@@ -79,6 +86,8 @@ impl World {
                 | Deed::Thaw(_)
                 | Deed::Join
                 | Deed::Resume
+                | Deed::Step(_)
+                | Deed::ResumeKey(_)
                 | Deed::Calm
                 | Deed::CalmRound(_)
         );
@@ -104,6 +113,12 @@ impl World {
             Deed::Discard => self.discard(0.2, false),
             Deed::Pause => self.pause(),
             Deed::Resume => self.resume(),
+            Deed::Replay => self.replay(),
+            Deed::BulkRedrive => self.bulk_redrive(),
+            Deed::Step(id) => self.step(id),
+            Deed::Move => self.move_scheduled(),
+            Deed::PauseKey => self.pause_key(),
+            Deed::ResumeKey(key) => self.resume_key(&key),
             Deed::Reconfigure => self.reconfigure(),
             Deed::Calm => self.calm_down(),
             Deed::CalmRound(round) => self.calm_round(round),
@@ -275,6 +290,7 @@ impl World {
             broker.killers.clear();
         }
         self.resume();
+        self.resume_keys();
         let staying = self
             .living()
             .into_iter()

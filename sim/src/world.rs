@@ -10,6 +10,7 @@ use crate::broker::{Broker, Flight};
 use crate::check::Check;
 use crate::database::{Call, Database};
 use crate::faults::{Fault, Faults};
+use crate::lifecycle::PEOPLE;
 use crate::operators::Deed;
 use crate::plan::Plan;
 use crate::relays::Relay;
@@ -94,6 +95,8 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) plant: Option<Plant>,
     pub(crate) rng: Rng,
+    /// What people draw from.
+    pub(crate) people: Rng,
     pub(crate) now: Duration,
     pub(crate) db: Database,
     pub(crate) brokers: [Broker; 2],
@@ -136,6 +139,7 @@ impl World {
             plan,
             plant,
             rng,
+            people: Rng::new(seed ^ PEOPLE),
         }
     }
 
@@ -176,6 +180,7 @@ impl World {
             self.schedule(after, Next::Write(writer));
         }
         self.plan_troubles();
+        self.plan_lifecycle();
         let storm = self.plan.storm;
         self.schedule(storm, Next::Trouble(Deed::Calm));
         let deadline = storm + CALM;

@@ -34,6 +34,8 @@ pub(crate) struct Writers {
     pub(crate) by_key: BTreeMap<String, Vec<EventId>>,
     /// Ids that another event was inserted under.
     pub(crate) reused: BTreeSet<EventId>,
+    /// Ids that were inserted again, with the same event or another.
+    pub(crate) repeated: BTreeSet<EventId>,
     next: u64,
     killers: BTreeSet<String>,
 }
@@ -194,6 +196,7 @@ impl World {
             event.payload = Payload::Text("\"other\"".to_owned());
             self.writers.reused.insert(id.clone());
         }
+        self.writers.repeated.insert(id.clone());
         let inserted = self.db.model.insert(self.now, tx, event);
         self.say(|| format!("insert again {id} same {same}: {inserted:?}"));
     }

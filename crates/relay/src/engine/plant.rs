@@ -50,5 +50,7 @@ plants! {
     TakeoverUnmarked = "takeover-unmarked", "After an unclean takeover repeats are not marked.";
     StartUnwritten = "start-unwritten", "A parked row is handed over before its table says that it may have been sent.";
     StartForgotten = "start-forgotten", "A parked row that may have been sent is read as one that was not.";
+    ReplayUnordered = "replay-unordered", "Copies of one replay and key do not wait for each other.";
+    PauseOneLane = "pause-one-lane", "A paused key is held in one lane only.";
     FollowersOvertake = "followers-overtake", "The next event of a key is handed over before the last one is answered.";
 }
