@@ -21,7 +21,7 @@ pub(crate) struct Args {
 const SQL: &str = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
      VALUES ($1, 'OrderCreated', 'ORDER', $2, $3)";
 
-/// Inserts for a while; answers the rate.
+/// Inserts for a while; answers the rate and the slow end of what one insert took.
 pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
     let mut clients = Vec::new();
     for _ in 0..args.clients {
@@ -41,20 +41,25 @@ pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
             let payload = payload.clone();
             tokio::spawn(async move {
                 let mut count = 0_u64;
+                let mut times = Vec::new();
                 while Instant::now() < until {
                     let id = format!("{run}-{worker}-{count}");
                     let key = (count * 64 + worker).to_string();
+                    let before = Instant::now();
                     client.execute(&statement, &[&id, &key, &payload]).await?;
+                    times.push(before.elapsed());
                     count += 1;
                 }
-                Ok::<u64, tokio_postgres::Error>(count)
+                Ok::<Vec<Duration>, tokio_postgres::Error>(times)
             })
         })
         .collect();
-    let mut events = 0;
+    let mut times = Vec::new();
     for worker in workers {
-        events += worker.await??;
+        times.extend(worker.await??);
     }
-    let per_s = events as f64 / began.elapsed().as_secs_f64();
-    Ok(json!({"events": events, "per_s": per_s}))
+    let per_s = times.len() as f64 / began.elapsed().as_secs_f64();
+    times.sort_unstable();
+    let slow = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
+    Ok(json!({"events": times.len(), "per_s": per_s, "p99_ms": slow.as_secs_f64() * 1e3}))
 }

@@ -5,9 +5,11 @@
 //! the servers and judge the figures.
 
 mod bare;
+mod console;
 mod drain;
 mod insert;
 mod null;
+mod purge;
 mod rabbitmq;
 mod rates;
 
@@ -40,6 +42,10 @@ enum Command {
     Bare,
     /// Relays into a sink that discards until standard input ends
     Relay,
+    /// Asks what people ask, and times it
+    Console(console::Args),
+    /// Removes old history until standard input ends
+    Purge(purge::Args),
     /// Inserts one event a transaction from many connections
     Insert(insert::Args),
     /// Waits until a queue of RabbitMQ is filled
@@ -78,6 +84,8 @@ async fn run(args: Args) -> Result<serde_json::Value, Failure> {
         Command::Drain => drain::until_empty(store()?).await,
         Command::Bare => bare::drain(&store()?).await,
         Command::Relay => drain::until_told(store()?).await,
+        Command::Console(how) => console::ask(store()?, how).await,
+        Command::Purge(how) => purge::until_told(store()?, how).await,
         Command::Insert(insert) => insert::run(&args.url, insert).await,
         Command::WatchQueue(queue) => rabbitmq::watch(queue).await,
         Command::PublishAgain(again) => rabbitmq::publish_again(again).await,

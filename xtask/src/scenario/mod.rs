@@ -8,6 +8,8 @@ mod account;
 mod bad_events;
 mod bad_input;
 mod broker_outage;
+mod cleanup_under_load;
+mod console_speed;
 mod consumer;
 mod crash_points_sqlite;
 mod database_outage;
@@ -17,6 +19,7 @@ mod drain_rabbitmq;
 mod effects;
 mod embedded_three;
 mod fan_out;
+mod follow;
 mod four_queues;
 mod graceful_stop;
 mod idle_and_latency;
@@ -26,6 +29,7 @@ mod level_one;
 mod lost_address;
 mod memory_million;
 mod monitoring_sql;
+mod operated;
 mod outcome;
 mod pair;
 mod pair_steady;
@@ -35,8 +39,11 @@ mod pg_growth;
 mod pg_held_transaction;
 mod pg_measure;
 mod pg_producers;
+mod poison_key;
 mod process;
 mod producer;
+mod redrive_crash;
+mod replay_order;
 mod shop;
 mod sqlite_million;
 mod sqlite_two_processes;
@@ -111,6 +118,16 @@ const SCENARIOS: &[Scenario] = &[
         name: "history-growth",
         what: "an event costs no more beside five million published ones than beside none",
         play: pg_growth::history,
+    },
+    Scenario {
+        name: "cleanup-under-load",
+        what: "a million old rows are removed while services insert and a relay publishes",
+        play: cleanup_under_load::play,
+    },
+    Scenario {
+        name: "console-speed",
+        what: "every list and count answers at once beside five million published and 100,000 parked",
+        play: console_speed::play,
     },
     Scenario {
         name: "producers-beside-relay",
@@ -213,6 +230,21 @@ const SCENARIOS: &[Scenario] = &[
         play: drain_rabbitmq::play,
     },
     Scenario {
+        name: "poison-key",
+        what: "an event that can never be sent, with 10,000 behind it, beside 999 other keys",
+        play: poison_key::play,
+    },
+    Scenario {
+        name: "redrive-crash",
+        what: "a redrive of 100,000 dead events and the relay that sends them are killed and resumed",
+        play: redrive_crash::play,
+    },
+    Scenario {
+        name: "replay-order",
+        what: "100,000 sent events are replayed while new ones of their keys arrive",
+        play: replay_order::play,
+    },
+    Scenario {
         name: "monitoring-sql",
         what: "the monitoring queries of the documentation give the right numbers",
         play: monitoring_sql::play,
@@ -268,10 +300,13 @@ const MEASURED: &[&str] = &[
     "held-transaction",
     "backlog-growth",
     "history-growth",
+    "cleanup-under-load",
+    "console-speed",
     "producers-beside-relay",
     "late-commits",
     "idle-and-latency",
     "drain-rabbitmq",
+    "poison-key",
 ];
 
 /// The names of the scenarios that `cargo xtask test` plays.

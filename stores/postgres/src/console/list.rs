@@ -6,7 +6,7 @@ use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Timest
 use tokio_postgres::types::ToSql;
 
 use super::View;
-use super::meant::{Meant, Table, labels};
+use super::meant::{Meant, Table, labels, only_heads};
 use super::record::{Place, records};
 use super::stretch::{Budget, Way};
 use super::{stretch, timeline};
@@ -17,6 +17,19 @@ const STRIDE: usize = 500;
 
 /// Parked rows whose word is looked up in one go, where the filter asks for it: each costs a look at its key.
 const WORDED: i64 = 10_000;
+
+/// Rows that nothing of their own line stands before, those that stand alone, and those of paused keys: all that can be
+/// held or scheduled.
+const HEADS: &str = "(
+         (SELECT DISTINCT ON (l.shard, l.destination, l.line, l.lane) l.seq, l.destination
+          FROM {outbox_parked} l WHERE NOT l.dead AND {in_line l}
+          ORDER BY l.shard, l.destination, l.line, l.lane, l.seq)
+         UNION ALL
+         SELECT a.seq, a.destination FROM {outbox_parked} a WHERE NOT a.dead AND {alone a}
+         UNION ALL
+         SELECT k.seq, k.destination FROM {outbox_parked} m
+         JOIN {outbox_parked} k ON k.line = m.line AND k.lane = m.lane
+         WHERE m.seq < 0 AND k.seq > 0 AND NOT k.dead)";
 
 /// As many places of the history are looked at in the same time.
 const COST: i64 = 5;
@@ -109,7 +122,7 @@ async fn find(
             Table::Sent => stretch::history(view, filter, &meant, way, at, wanted, budget).await?,
             Table::Queued => plain(view, "{outbox}", &meant, way, at, wanted).await?,
             Table::Parked => match labels(filter) {
-                Some(words) => worded(view, &words, &meant, way, at, budget).await?,
+                Some(words) => worded(view, filter, &words, &meant, way, at, budget).await?,
                 None => plain(view, "{outbox_parked}", &meant, way, at, wanted).await?,
             },
         };
@@ -154,29 +167,32 @@ async fn plain(view: &View, table: &str, meant: &Meant, way: Way, at: i64, wante
 /// Parked rows by the words that people see.
 async fn worded(
     view: &View,
+    filter: &Filter,
     words: &[&str],
     meant: &Meant,
     way: Way,
     at: i64,
     budget: &mut Budget,
 ) -> Result<Arm> {
+    let (from, conditions) = match only_heads(filter) {
+        true => (HEADS, ""),
+        false => ("{outbox_parked}", meant.sql.as_str()),
+    };
+    let order = way.order();
     let visits = if budget.is_untouched() {
         WORDED / 10
     } else {
         WORDED
     };
     let sql = format!(
-        "SELECT c.seq, c.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
-             SELECT seq, destination, event_id FROM {{outbox_parked}} WHERE seq {} $1{} ORDER BY seq {} LIMIT $2
+        "SELECT c.seq, s.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
+             SELECT p.seq, p.destination FROM {from} p WHERE p.seq {} $1{conditions} ORDER BY p.seq {order} LIMIT $2
          ) c CROSS JOIN LATERAL (
-             SELECT p.status FROM {{outbox_parked_status}} p
+             SELECT p.event_id, p.status FROM {{outbox_parked_status}} p
              WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
-         ) s ORDER BY c.seq {}",
+         ) s ORDER BY c.seq {order}",
         words.join(","),
         way.beyond(),
-        meant.sql,
-        way.order(),
-        way.order()
     );
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &visits];
     values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));

@@ -16,6 +16,7 @@ DROP TABLE {outbox_restored};
 DROP TABLE {outbox_original};
 DROP TABLE {outbox_duty};
 DROP TABLE {outbox_job};
+DROP INDEX {outbox_audit_time};
 ALTER TABLE {outbox_audit} DROP COLUMN job_id, DROP COLUMN event_id;
 ALTER TABLE {outbox_control} DROP COLUMN actor, DROP COLUMN changed_at;
 ALTER TABLE {outbox_parked} DROP COLUMN error_group;

@@ -213,3 +213,50 @@ async fn stats_tell_for_how_long_a_writer_has_been_open() {
     tx.commit().await.expect("committed");
     assert_eq!(open_for().await, None);
 }
+
+/// Of a long history a bounded part is looked at. What is rare is found behind it all the same, and a search for
+/// nothing comes to its end by pages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_history_is_searched_in_bounded_steps() {
+    let db = Db::new().await;
+    db.sql(
+        "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, enqueued_at,
+             outcome, published_at)
+         SELECT n, 'd', 'e' || n, CASE n WHEN 5 THEN 'Rare' ELSE 'T' END, 'A', (n % 90000)::text, now(), 'published',
+             now()
+         FROM generate_series(1, 150000) n;
+         SELECT setval('outbox_seq', 150000)",
+    );
+    let ask = async |filter: &Filter, from| {
+        let list = List {
+            newest_first: true,
+            from,
+            ..List::first(10, filter.clone())
+        };
+        let page = db.store.list(list).await.expect("listed");
+        let ids: Vec<_> = page
+            .events
+            .iter()
+            .map(|event| event.event_id.to_string())
+            .collect();
+        (ids, page.next)
+    };
+    let rare = Filter {
+        event_type: Some("Rare".to_owned()),
+        ..Filter::default()
+    };
+    assert_eq!(ask(&rare, None).await, (vec!["e5".to_owned()], None));
+    let key = Filter {
+        key: Some("A/60001".to_owned()),
+        ..Filter::default()
+    };
+    assert_eq!(ask(&key, None).await, (vec!["e60001".to_owned()], None));
+    let nowhere = Filter {
+        destination: Some("nowhere".into()),
+        ..Filter::default()
+    };
+    let (ids, next) = ask(&nowhere, None).await;
+    assert!(ids.is_empty() && next.is_some(), "it is told how to go on");
+    let (ids, next) = ask(&nowhere, next).await;
+    assert!(ids.is_empty() && next.is_none(), "and comes to the end");
+}

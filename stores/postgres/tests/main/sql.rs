@@ -217,3 +217,33 @@ async fn the_tables_are_made_once_and_removed_when_empty() {
     assert_eq!(db.store.status().await.expect("a status").installed, 4);
     assert_eq!(db.store.stats().await.expect("stats").queued, 0);
 }
+
+/// Tables with rows in them go one step up and down again, and lose nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_up_and_down_keeps_what_is_there() {
+    let db = Db::without_tables(few_shards());
+    let steps = db.store.migrations();
+    for step in &steps[..3] {
+        db.sql(&step.up);
+    }
+    db.sql(
+        "INSERT INTO outbox_parked (seq, destination, shard, lane, order_key, line, event_id, event_type,
+             aggregate_type, aggregate_id, payload, version, dead, next_attempt_at, attempts, failures, maybe_sent,
+             enqueued_at, updated_at)
+         SELECT n, 'd', 0, 0, k, md5(k)::uuid, 'e' || n, 'T', 'A', 'k', '{}', 1, false, now(), 0, 0, false, now(), now()
+         FROM (VALUES (1, 'A' || chr(31) || 'k'), (2, chr(31) || 'alone' || chr(31) || '2')) v(n, k);
+         SELECT setval('outbox_seq', 10)",
+    );
+    assert_eq!(db.store.up().await.expect("up"), [4]);
+    let due: Vec<_> = db.relay("one").await.page().await.parked;
+    let due: BTreeSet<_> = due.iter().map(|row| row.row.event_id.as_str()).collect();
+    assert_eq!(due, BTreeSet::from(["e1", "e2"]), "in a line, and alone");
+    db.sql(&steps[3].down);
+    assert_eq!(db.number("SELECT max(version) FROM outbox_migrations"), 3);
+    assert_eq!(
+        db.number("SELECT count(*) FROM outbox_events WHERE status = 'HELD'"),
+        2
+    );
+    db.sql(&steps[3].up);
+    assert_eq!(db.store.stats().await.expect("stats").parked["HELD"], 2);
+}

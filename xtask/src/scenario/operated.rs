@@ -1,0 +1,230 @@
+//! An outbox of either store whose events go to a file, worked with by commands alone: what operators do is the same
+//! whichever database it is.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use postrider_testkit::ledger::{Arrived, Committed};
+use postrider_testkit::servers::Postgres;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::follow::Follow;
+use super::pg_measure::SETTINGS;
+use super::process::Process;
+use super::stage::Stage;
+use super::wait::until_every;
+use crate::failure::{Doing, Failure, Result};
+
+/// The stores that are operated.
+pub(super) const STORES: [&str; 2] = ["sqlite", "postgres"];
+
+/// A route that everything takes, and one that nothing does: what has no route is dead at once.
+pub(super) const EVERYTHING: &str = "";
+pub(super) const NOTHING: &str = "when = { aggregate_type = \"NOBODY\" }";
+
+/// Events of one transaction when many are sent.
+const SEND: usize = 10_000;
+/// A look starts a process: seldom enough not to be felt.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// An outbox and the directory that everything about it is in.
+pub(super) struct Operated<'a> {
+    stage: &'a Stage,
+    store: &'static str,
+    directory: PathBuf,
+    url: String,
+    /// Ends with the scenario.
+    _server: Option<Postgres>,
+}
+
+/// An event that is sent.
+pub(super) struct Placed {
+    pub(super) id: String,
+    pub(super) key: String,
+    pub(super) event_type: &'static str,
+    /// Its place in its key, from 1 on.
+    pub(super) n: u64,
+}
+
+impl Placed {
+    fn line(&self) -> String {
+        let event = json!({
+            "event_id": self.id,
+            "event_type": self.event_type,
+            "aggregate_type": "ORDER",
+            "aggregate_id": self.key,
+            "payload": { "n": self.n },
+        });
+        format!("{event}\n")
+    }
+}
+
+/// An arrival, as the file has it.
+#[derive(Deserialize)]
+pub(super) struct Line {
+    event_id: String,
+    key: String,
+    headers: BTreeMap<String, String>,
+}
+
+impl Line {
+    /// Whether it is a copy that a replay made.
+    pub(super) fn is_copy(&self) -> bool {
+        self.headers.contains_key("postrider-replay")
+    }
+
+    /// Whether it says that it may have been sent before.
+    pub(super) fn is_marked(&self) -> bool {
+        self.headers.contains_key("postrider-maybe-duplicate")
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.event_id
+    }
+
+    pub(super) fn arrived(&self) -> Arrived {
+        Arrived::new(&self.event_id, &self.key, "lines")
+    }
+}
+
+impl<'a> Operated<'a> {
+    /// Makes the tables in a directory of their own; nothing has a route yet.
+    pub(super) fn open(stage: &'a Stage, store: &'static str, name: &str) -> Result<Self> {
+        let directory = stage.path(name);
+        fs::create_dir_all(&directory)?;
+        let (url, server) = match store {
+            "postgres" => {
+                let server = Postgres::start_with(&SETTINGS).doing(|| "starting PostgreSQL".to_owned())?;
+                server.sql("postgres", "CREATE DATABASE shop");
+                (server.url("shop"), Some(server))
+            }
+            _ => ("sqlite:shop.db".to_owned(), None),
+        };
+        let operated = Self {
+            stage,
+            store,
+            directory,
+            url,
+            _server: server,
+        };
+        operated.route(NOTHING)?;
+        operated.ends(&["migrate", "up"], 0)?;
+        Ok(operated)
+    }
+
+    /// Says what takes the route, for relays that are started from now on.
+    pub(super) fn route(&self, when: &str) -> Result<()> {
+        let url = &self.url;
+        let text = format!(
+            "[outbox.shop]\nurl = \"{url}\"\n\n[broker.lines]\nurl = \"file:lines.jsonl\"\n\n\
+             [[route]]\n{when}\nto = [{{ broker = \"lines\" }}]\n\n[relay]\nlease = \"3s\"\n"
+        );
+        Ok(fs::write(self.directory.join("postrider.toml"), text)?)
+    }
+
+    /// Events of so many keys in turn, at these places.
+    pub(super) fn orders(&self, places: Range<u64>, keys: u64) -> Vec<Placed> {
+        let placed = |n: u64| Placed {
+            id: format!("{}-{n:07}", self.store),
+            key: format!("{}-{}", self.store, n % keys),
+            event_type: "OrderPlaced",
+            n: n / keys + 1,
+        };
+        places.map(placed).collect()
+    }
+
+    /// Sends events, in their order; gives what was committed.
+    pub(super) fn send(&self, events: &[Placed]) -> Result<Vec<Committed>> {
+        for some in events.chunks(SEND) {
+            let lines: String = some.iter().map(Placed::line).collect();
+            let file = self.directory.join("send.jsonl");
+            fs::write(&file, lines)?;
+            let mut command = self.stage.postrider(&self.directory, &["send", "--lines"]);
+            let output = command.stdin(File::open(&file)?).output()?;
+            check("send --lines", &output, 0)?;
+        }
+        let committed = |event: &Placed| Committed::new(&event.id, &event.key, event.n);
+        Ok(events.iter().map(committed).collect())
+    }
+
+    /// Runs a command that must end with this code, and gives what it printed.
+    pub(super) fn ends(&self, arguments: &[&str], code: i32) -> Result<String> {
+        let mut command = self.stage.postrider(&self.directory, arguments);
+        let output = command.stdin(Stdio::null()).output()?;
+        check(&arguments.join(" "), &output, code)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The JSON lines that a command prints.
+    pub(super) fn values(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let text = self.ends(&[arguments, &["--json"]].concat(), 0)?;
+        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+
+    /// Starts a command that goes on beside the scenario.
+    pub(super) fn start(&self, arguments: &[&str]) -> Result<Process> {
+        let command = self.stage.postrider(&self.directory, arguments);
+        let name = arguments[0];
+        Process::start(name, command, &self.directory.join(format!("{name}.log")))
+    }
+
+    /// Waits until the newest job has done so many rows, or is over; gives it as it was then.
+    pub(super) fn job(&self, rows: u64, deadline: Duration) -> Result<Value> {
+        until_every(
+            LOOK_EVERY,
+            &format!("a job has done {rows} rows"),
+            deadline,
+            || {
+                let newest = self.values(&["job", "list", "-n", "1"])?.pop();
+                let is_far = |job: &Value| job["state"] == "done" || job["touched"].as_u64() >= Some(rows);
+                Ok(newest.filter(is_far))
+            },
+        )
+    }
+
+    /// Waits until nothing is queued any more.
+    pub(super) fn emptied(&self, deadline: Duration) -> Result<()> {
+        self.nothing_is(&["queued"], deadline)
+    }
+
+    /// Waits until nothing is queued or parked any more.
+    pub(super) fn drained(&self, deadline: Duration) -> Result<()> {
+        self.nothing_is(&["queued", "retrying", "waiting", "held", "dead"], deadline)
+    }
+
+    fn nothing_is(&self, states: &[&str], deadline: Duration) -> Result<()> {
+        let what = format!("nothing is {}", states.join(", "));
+        until_every(LOOK_EVERY, &what, deadline, || {
+            let status = self.values(&["status"])?.pop().unwrap_or_default();
+            let left: u64 = states.iter().filter_map(|name| status[name].as_u64()).sum();
+            Ok((left == 0).then_some(()))
+        })
+    }
+
+    /// Everything that arrived so far, in its order.
+    pub(super) fn lines(&self) -> Result<Vec<Line>> {
+        let text = fs::read_to_string(self.directory.join("lines.jsonl"))?;
+        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+
+    /// Follows what arrives, as far as a text is in its line.
+    pub(super) fn follow<'t>(&self, text: &'t str) -> Follow<'t> {
+        Follow::new(self.directory.join("lines.jsonl"), text)
+    }
+}
+
+fn check(what: &str, output: &std::process::Output, code: i32) -> Result<()> {
+    match output.status.code() == Some(code) {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "postrider {what} ended with {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ))),
+    }
+}
