@@ -76,10 +76,12 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
 pub async fn resume(config: &Config, out: Output, wanted: Wanted<'_>, rate: u32) -> Result<Done, Failure> {
     let (opened, mut job) = find(config, &wanted).await?;
     if matches!(job.kind, JobKind::Archive | JobKind::Restore) {
-        return Err(
-            Failure::input(format!("an {} goes on where its files are", job.kind.as_str()))
-                .advice("give the same `postrider archive` command again"),
-        );
+        let kind = job.kind.as_str();
+        let failure = Failure::input(format!("a job of the kind {kind} goes on where its files are"));
+        return Err(failure.advice(format!(
+            "give the `postrider archive {kind}` command again, with the same range and --job {}",
+            job.id
+        )));
     }
     match job.state {
         JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
