@@ -40,7 +40,8 @@ Exit code 1 if something is missing or was changed.")]
     },
     /// Read rows back, so that they can be replayed
     ///
-    /// They go where only `postrider replay --restored JOB` finds them. A file that is not as it was written is refused.
+    /// They go where only `postrider replay --restored JOB` finds them. A file that is not as it was written is
+    /// refused.
     #[command(after_long_help = "\
 Examples:
   postrider archive restore --dir archive

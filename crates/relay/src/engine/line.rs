@@ -84,8 +84,8 @@ impl Rows {
     }
 
     /// Lets a line stand in the queue of its destination exactly while it has something to hand over, which is started,
-    /// and nothing unanswered: nobody takes lines from the queue of a closed destination, so one that stayed there would stay for
-    /// ever.
+    /// and nothing unanswered: nobody takes lines from the queue of a closed destination, so one that stayed there
+    /// would stay for ever.
     pub(super) fn make_ready(&mut self, id: LineId) {
         let Some(line) = self.lines.get_mut(id) else {
             return;

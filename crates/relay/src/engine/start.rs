@@ -63,8 +63,8 @@ impl Engine {
         !self.rows.starts.is_empty() && self.stop.is_none() && !self.controls.paused
     }
 
-    /// A person was first, or an earlier copy of the settle: the row is read again, and those behind it with it, because
-    /// it may still stand before them.
+    /// A person was first, or an earlier copy of the settle: the row is read again, and those behind it with it,
+    /// because it may still stand before them.
     pub(super) fn start_refused(&mut self, now: Time, id: ItemId) {
         let lines = self
             .rows
