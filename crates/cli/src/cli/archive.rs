@@ -14,7 +14,7 @@ use crate::config::duration;
 pub enum ArchiveCommand {
     /// Write what was published and is in no file yet
     ///
-    /// A relay does it by itself before it cleans up where [cleanup] archive_dir is set.
+    /// A relay does it by itself before it cleans up where `cleanup.archive_dir` is set.
     #[command(after_long_help = "\
 Examples:
   postrider archive write --dir archive
@@ -66,7 +66,7 @@ A restore that was broken off goes on with --job and the same range.")]
 /// Which archive.
 #[derive(Debug, clap::Args)]
 pub struct ArchiveArgs {
-    /// The folder of the archive; default: [cleanup] archive_dir
+    /// The folder of the archive; default: `cleanup.archive_dir`
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     #[command(flatten)]
