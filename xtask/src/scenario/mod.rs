@@ -319,16 +319,25 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SCENARIOS.iter().map(|scenario| scenario.name)
 }
 
+/// How often a scenario is played at the reduced size while nothing but a rate or a time is out of its bound. Over the
+/// few seconds that it takes, a busy machine alone can do that; a fault of ours does it every time.
+const PLAYS: usize = 3;
+
 /// Runs one scenario at the reduced size, for `cargo xtask test`.
 pub(crate) fn reduced(name: &str) -> Result<String> {
     let scenario = find(name)?;
-    let outcome = play(scenario, true, None)?;
-    match outcome.problems().first() {
-        None => Ok(outcome.json(scenario.name)),
-        Some(problem) => Err(Failure::new(format!(
-            "{problem}; {}",
-            outcome.json(scenario.name)
-        ))),
+    let mut outcome = play(scenario, true, None)?;
+    for _ in 1..PLAYS {
+        if !outcome.is_only_slow() {
+            break;
+        }
+        println!("again   scenario {name}: {}", outcome.json(scenario.name));
+        outcome = play(scenario, true, None)?;
+    }
+    let line = outcome.json(scenario.name);
+    match outcome.problems().next() {
+        None => Ok(line),
+        Some(problem) => Err(Failure::new(format!("{problem}; {line}"))),
     }
 }
 
