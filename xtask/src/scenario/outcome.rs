@@ -46,7 +46,8 @@ impl Outcome {
     pub(super) fn bounded(&mut self, name: &'static str, value: f64, holds: bool, bound: &str) {
         self.figure(name, rounded(value));
         if !holds {
-            self.slow.push(format!("{name} is {value:.3}, it must be {bound}"));
+            self.slow
+                .push(format!("{name} is {value:.3}, it must be {bound}"));
         }
     }
 
@@ -132,6 +133,9 @@ mod tests {
         outcome.check(false, || "an event is lost".to_owned());
         assert!(!outcome.is_only_slow());
         let problems: Vec<&str> = outcome.problems().collect();
-        assert_eq!(problems, ["an event is lost", "share is 0.500, it must be at least 0.9"]);
+        assert_eq!(
+            problems,
+            ["an event is lost", "share is 0.500, it must be at least 0.9"]
+        );
     }
 }
