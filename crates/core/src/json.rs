@@ -106,6 +106,41 @@ pub fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// Reads Base64 of the standard alphabet with padding; None when it is anything else.
+pub fn read_base64(text: &str) -> Option<Vec<u8>> {
+    let (plain, padding) = match text.as_bytes() {
+        [plain @ .., b'=', b'='] => (plain, 2),
+        [plain @ .., b'='] => (plain, 1),
+        plain => (plain, 0),
+    };
+    if text.len() % 4 != 0 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in plain.chunks(4) {
+        let mut bits = 0;
+        for place in 0..4 {
+            let six = chunk.get(place).map_or(Some(0), |byte| sextet(*byte))?;
+            bits = bits << 6 | six;
+        }
+        out.extend_from_slice(&bits.to_be_bytes()[1..]);
+    }
+    let surplus = out.split_off(out.len().checked_sub(padding)?);
+    // Bits that no byte was made of must be zero, or one content would have several texts.
+    surplus.iter().all(|byte| *byte == 0).then_some(out)
+}
+
+fn sextet(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    }))
+}
+
 fn hex(nibble: u8) -> u8 {
     match nibble {
         0..10 => b'0' + nibble,
@@ -269,6 +304,12 @@ mod tests {
             let mut out = Vec::new();
             push_base64(&mut out, plain.as_bytes());
             assert_eq!(String::from_utf8(out).unwrap(), format!("\"{encoded}\""));
+            assert_eq!(read_base64(encoded).as_deref(), Some(plain.as_bytes()));
+        }
+        for bad in [
+            "Zg", "Zg=", "Zh==", "Z===", "====", "=", "Zm9v\n", "Zm-v", "Zg==Zg==", "Zm9vZ===",
+        ] {
+            assert_eq!(read_base64(bad), None, "{bad}");
         }
     }
 
@@ -278,6 +319,19 @@ mod tests {
             let mut out = Vec::new();
             push_string(&mut out, &text);
             prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+
+        #[test]
+        fn base64_reads_back_as_it_was(bytes in any::<Vec<u8>>()) {
+            let mut out = Vec::new();
+            push_base64(&mut out, &bytes);
+            let text = serde_json::from_slice::<String>(&out).unwrap();
+            prop_assert_eq!(read_base64(&text), Some(bytes));
+        }
+
+        #[test]
+        fn base64_of_anything_never_panics(text in any::<String>()) {
+            let _ = read_base64(&text);
         }
 
         #[test]

@@ -63,7 +63,7 @@ pub use console::{
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};
 pub use effects::{Applied, ApplyError, Effects, HandlerError};
-pub use envelope::{Envelope, encode};
+pub use envelope::{Envelope, Opened, encode, open};
 pub use event::{Event, EventBuilder, Timestamp};
 pub use filter::Filter;
 pub use fingerprint::fingerprint;

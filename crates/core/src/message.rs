@@ -26,6 +26,19 @@ pub mod header {
     pub const MAYBE_DUPLICATE: &str = "postrider-maybe-duplicate";
     /// The id of the replay, on replayed events.
     pub const REPLAY: &str = "postrider-replay";
+
+    /// On a dead letter of a listener: the kind of its reason.
+    pub const DEAD_CAUSE: &str = "postrider-dead-cause";
+    /// On a dead letter: the reason, for people.
+    pub const DEAD_REASON: &str = "postrider-dead-reason";
+    /// On a dead letter: the consumer that could not work on it.
+    pub const DEAD_CONSUMER: &str = "postrider-dead-consumer";
+    /// On a dead letter: how often the handler failed.
+    pub const DEAD_ATTEMPTS: &str = "postrider-dead-attempts";
+    /// On a dead letter: where the broker had it before.
+    pub const DEAD_FROM: &str = "postrider-dead-from";
+    /// Every header of a dead letter.
+    pub const DEAD: &[&str] = &[DEAD_CAUSE, DEAD_REASON, DEAD_CONSUMER, DEAD_ATTEMPTS, DEAD_FROM];
 }
 
 /// Where a message goes within its broker: the rendered parts of a destination's address, in the order configured.

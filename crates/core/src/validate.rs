@@ -87,7 +87,7 @@ pub(crate) fn event(event: &Event) -> Result<(), InvalidEvent> {
 }
 
 /// Ids, types and keys: names that travel in routing keys, headers, logs and terminals.
-fn name(field: &'static str, text: &str, min: usize, max: usize) -> Result<(), InvalidEvent> {
+pub(crate) fn name(field: &'static str, text: &str, min: usize, max: usize) -> Result<(), InvalidEvent> {
     if text.len() < min {
         return Err(InvalidEvent::new(
             field,

@@ -16,9 +16,12 @@
 //! header `event-id`.
 
 mod flat;
+mod open;
 mod raw;
 
 use crate::{Address, ErrorKind, Event, Failure, Message, OrderKey, Payload, header};
+
+pub use open::{Opened, open};
 
 /// The form of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

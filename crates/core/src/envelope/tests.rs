@@ -148,6 +148,76 @@ fn what_cannot_be_encoded_says_so_and_shows_no_content() {
     }
 }
 
+#[test]
+fn an_event_without_a_payload_is_not_one_whose_payload_is_null() {
+    let mut event = event();
+    for envelope in [Envelope::Flat, Envelope::Raw] {
+        event.payload = Payload::Tombstone;
+        assert_eq!(open(envelope, &encoded(envelope, &event)).unwrap().payload, None);
+        event.payload = Payload::Text("null".to_owned());
+        let opened = open(envelope, &encoded(envelope, &event)).unwrap();
+        assert_eq!(opened.payload.as_deref(), Some(b"null".as_slice()));
+    }
+}
+
+/// Faults D8 and G5.
+#[test]
+fn what_cannot_be_opened_says_where_and_shows_no_content() {
+    let deep = format!("{{\"payload\":{}1{}}}", "[".repeat(1 << 19), "]".repeat(1 << 19));
+    for (body, place) in [
+        ("hunter2", "body: "),
+        ("", "body: "),
+        ("[1]", "body: "),
+        ("{\"payload\":hunter2}", "body: "),
+        ("{\"payload\":1,\"payload\":2}", "body: "),
+        ("{\"event_id\":7,\"payload\":1}", "body: "),
+        (&"[".repeat(1 << 20), "body: "),
+        (&format!("{{\"x\":{}", "[".repeat(1 << 20)), "body: "),
+        (&deep, "payload: "),
+        ("{}", "payload: "),
+        ("{\"payload\":1,\"payload_base64\":\"Zg==\"}", "payload: "),
+        ("{\"content_type\":\"a/b\",\"payload\":1}", "payload: "),
+        ("{\"payload_base64\":\"hunter2\"}", "payload_base64: "),
+        ("{\"event_id\":\"e-2\",\"payload\":1}", "event_id: "),
+    ] {
+        let mut message = encoded(Envelope::Flat, &event());
+        message.body = bytes::Bytes::copy_from_slice(body.as_bytes());
+        let error = open(Envelope::Flat, &message).unwrap_err().to_string();
+        assert!(error.starts_with(place) && !error.contains("hunter2"), "{error}");
+    }
+    let mut message = encoded(Envelope::Flat, &event());
+    message.content_type = "text/plain".to_owned();
+    assert!(
+        open(Envelope::Flat, &message)
+            .unwrap_err()
+            .to_string()
+            .starts_with("content_type: ")
+    );
+    let mut message = encoded(Envelope::Raw, &event());
+    message.body = "{".into();
+    assert!(
+        open(Envelope::Raw, &message)
+            .unwrap_err()
+            .to_string()
+            .starts_with("body: ")
+    );
+}
+
+/// Fault D8.
+#[test]
+fn an_id_is_taken_from_where_there_is_one_and_must_be_a_good_one() {
+    let mut message = encoded(Envelope::Flat, &event());
+    message.event_id = "".into();
+    assert_eq!(open(Envelope::Flat, &message).unwrap().event_id.as_str(), "e-1");
+    let mut message = encoded(Envelope::Raw, &event());
+    for bad in ["", "a\nb", &"x".repeat(256)] {
+        message.event_id = bad.into();
+        assert!(open(Envelope::Raw, &message).is_err(), "{bad}");
+    }
+    message.event_id = "é".repeat(255).into();
+    assert!(open(Envelope::Raw, &message).is_ok());
+}
+
 /// JSON as people and programs write it: any spacing, any escapes, duplicate keys, numbers of any size.
 fn json_text() -> impl Strategy<Value = String> {
     let space = "[ \n\t]{0,2}";
@@ -200,6 +270,12 @@ proptest! {
         prop_assert_eq!(flat.headers, headers);
         prop_assert_eq!((&*flat.event_type, &*flat.aggregate_type), ("OrderPlaced", "ORDER"));
         prop_assert_eq!(flat.content_type, None);
+        if let Ok(opened) = open(Envelope::Flat, &message) {
+            prop_assert_eq!(opened.payload.as_deref(), Some(payload.as_bytes()));
+            prop_assert_eq!(opened.event_id, event.id);
+        } else {
+            prop_assert!(event.validate().is_err());
+        }
     }
 
     /// Fault G12.
@@ -210,13 +286,20 @@ proptest! {
         event.content_type = Some("text/plain".to_owned());
         let message = encoded(Envelope::Flat, &event);
         let flat: Flat<'_> = serde_json::from_slice(&message.body).unwrap();
-        prop_assert_eq!(serde_json::from_str::<String>(flat.payload.unwrap().get()).unwrap(), text);
+        prop_assert_eq!(serde_json::from_str::<String>(flat.payload.unwrap().get()).unwrap(), text.clone());
+        let opened = open(Envelope::Flat, &message).unwrap();
+        prop_assert_eq!(opened.payload.as_deref(), Some(text.as_bytes()));
+        prop_assert_eq!(&opened.content_type, "text/plain");
 
         event.payload = Payload::Bytes(bytes.clone().into());
         event.content_type = None;
         let message = encoded(Envelope::Flat, &event);
         let flat: Flat<'_> = serde_json::from_slice(&message.body).unwrap();
-        prop_assert_eq!(decode_base64(&flat.payload_base64.unwrap()), bytes);
+        prop_assert_eq!(decode_base64(&flat.payload_base64.unwrap()), bytes.clone());
+        for envelope in [Envelope::Flat, Envelope::Raw] {
+            let opened = open(envelope, &encoded(envelope, &event)).unwrap();
+            prop_assert_eq!(opened.payload.as_deref(), Some(&*bytes));
+        }
         prop_assert_eq!(message.header(header::PAYLOAD_HASH), Some(&*event.payload.hash()));
     }
 }
