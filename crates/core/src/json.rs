@@ -113,7 +113,7 @@ pub fn read_base64(text: &str) -> Option<Vec<u8>> {
         [plain @ .., b'='] => (plain, 1),
         plain => (plain, 0),
     };
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
