@@ -3,6 +3,7 @@
 //! - [`model`]: an outbox database in memory, pure and deterministic: what the `Store` contract means.
 //! - [`store`], [`sink`] and [`source`]: the suites that every store and both sides of every broker pass.
 //! - [`by_hand`]: a relay without an engine, for tests of a store.
+//! - [`effects`]: a database in memory in which effects happen once.
 //! - [`faulty`]: scripted faults for any sink and any store.
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
@@ -15,6 +16,7 @@ mod suite;
 
 pub mod by_hand;
 pub mod crash;
+pub mod effects;
 pub mod faulty;
 pub mod ledger;
 pub mod log;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{BoxFuture, Received, StoreError, causes};
 
@@ -99,6 +100,7 @@ impl std::error::Error for ApplyError {
 pub struct HandlerError {
     text: String,
     passing: bool,
+    pause: Option<Duration>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -108,6 +110,7 @@ impl HandlerError {
         Self {
             text: reason.into(),
             passing: true,
+            pause: None,
             source: None,
         }
     }
@@ -118,6 +121,17 @@ impl HandlerError {
             passing: false,
             ..Self::retry(reason)
         }
+    }
+
+    /// The same, when it is known how long to wait at least. What was agreed on as the longest pause still holds.
+    pub fn not_before(mut self, pause: Duration) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+
+    /// How long to wait at least before it is tried again, where that is known.
+    pub fn pause(&self) -> Option<Duration> {
+        self.pause
     }
 
     /// Whether trying again may help.
@@ -138,6 +152,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
             // The text of many drivers leaves out what was behind it.
             text: causes(&error),
             passing: true,
+            pause: None,
             source: Some(Box::new(error)),
         }
     }

@@ -1,0 +1,153 @@
+//! What cannot take effect is kept with its reason, whatever it is.
+
+use bytes::Bytes;
+use postrider_core::{ErrorKind, HandlerError, Message};
+use postrider_listener::DeadLetters;
+use postrider_testkit::wait::until;
+
+use crate::support::{Stage, message, writes};
+
+/// Fault D8, and the bad input that anybody may put into a queue.
+#[tokio::test]
+async fn what_is_no_event_is_a_dead_letter_and_the_listener_lives() {
+    let changed = |change: fn(&mut Message)| {
+        let mut message = message("bad", "k");
+        change(&mut message);
+        message
+    };
+    let deep = "[".repeat(1 << 20);
+    for (bad, reason) in [
+        (
+            changed(|message| {
+                message.event_id = "".into();
+                message.body = Bytes::from_static(b"{\"payload\":1}");
+            }),
+            "event_id: is empty",
+        ),
+        (
+            changed(|message| message.body = Bytes::from_static(b"{")),
+            "body: is no flat envelope",
+        ),
+        (
+            changed(|message| message.body = Bytes::new()),
+            "body: is no flat envelope",
+        ),
+        (
+            changed(|message| message.body = Bytes::from_static(b"\xff")),
+            "body: is not UTF-8",
+        ),
+        (
+            changed(|message| message.content_type = "text/xml".to_owned()),
+            "content_type: is",
+        ),
+        (
+            Message {
+                body: format!("{{\"event_id\":\"bad\",\"payload\":{deep}").into(),
+                ..message("bad", "k")
+            },
+            "body: is no flat envelope",
+        ),
+        (
+            Message {
+                body: format!("{{\"payload\":{deep}{}}}", "]".repeat(1 << 20)).into(),
+                ..message("bad", "k")
+            },
+            "payload: calls itself JSON and is not: nested deeper",
+        ),
+        (
+            Message {
+                event_id: "x".repeat(256).into(),
+                body: Bytes::from_static(b"{\"payload\":1}"),
+                ..message("bad", "k")
+            },
+            "event_id: has 256 characters",
+        ),
+    ] {
+        let stage = Stage::new();
+        let body = bad.body.clone();
+        stage.put([bad, message("e1", "k")]).await;
+        let play = stage.play(writes(|_| Ok(())));
+        let letters = stage.letters(1).await;
+        assert_eq!(letters[0].1, "malformed");
+        assert!(
+            letters[0].2.starts_with(reason),
+            "{} is not {reason}",
+            letters[0].2
+        );
+        assert_eq!(stage.dead.messages()[0].body, body, "the letter is as it came");
+        assert_eq!(stage.rows(1).await, ["e1"]);
+        stage.empty().await;
+        play.stop().await;
+    }
+}
+
+/// Fault D11.
+#[tokio::test]
+async fn nothing_is_lost_while_dead_letters_cannot_be_published() {
+    let stage = Stage::new();
+    stage.dead.refuse_when(|_| Some(ErrorKind::AddressNotFound));
+    stage
+        .put([message("bad", "a"), message("a2", "a"), message("e1", "b")])
+        .await;
+    let handler = || {
+        writes(|event| match event.event_id() {
+            "bad" => Err(HandlerError::reject("bad")),
+            _ => Ok(()),
+        })
+    };
+    let play = stage.play(handler());
+    until("the letter is refused", || {
+        stage.notes.count("LettersFailed") == 1
+    })
+    .await;
+    assert_eq!(stage.rows(1).await, ["e1"], "other keys flow");
+    until("what flows is acknowledged", || stage.queue.messages().len() == 2).await;
+    assert!(play.listener.health().letters.is_some());
+    assert!(stage.dead.messages().is_empty());
+    // Not even the end of the process loses it.
+    play.stop().await;
+    assert_eq!(stage.queue.messages().len(), 2);
+    let play = stage.play(handler());
+    until("it is refused again", || stage.notes.count("LettersFailed") == 2).await;
+    stage.dead.accept_everything();
+    stage.empty().await;
+    assert_eq!(stage.letters(1).await.len(), 1);
+    assert_eq!(stage.effects.rows(), ["e1", "a2"]);
+    play.health("all is well", |health| health.is_well()).await;
+    assert_eq!(stage.notes.count("LettersBack"), 1);
+    play.stop().await;
+}
+
+#[tokio::test]
+async fn the_broker_may_keep_them_itself() {
+    let stage = Stage::new();
+    stage.put([message("bad", "a"), message("a2", "a")]).await;
+    let handler = writes(|event| match event.event_id() {
+        "bad" => Err(HandlerError::reject("bad")),
+        _ => Ok(()),
+    });
+    let play = stage.play_with(handler, |builder| builder.dead_letters(DeadLetters::Broker));
+    stage.empty().await;
+    assert_eq!(stage.queue.rejected()[0].event_id.as_str(), "bad");
+    assert_eq!(stage.effects.rows(), ["a2"]);
+    assert_eq!(play.stop().await.dead_letters, 1);
+}
+
+/// Fault D10: a message that ends the process is never charged by it.
+#[tokio::test]
+async fn what_was_delivered_too_often_is_a_dead_letter() {
+    let stage = Stage::new();
+    stage.put([message("bad", "a")]).await;
+    for _ in 0..3 {
+        let (_closed, gate) = tokio::sync::watch::channel(false);
+        let play = stage.play(crate::support::gated(gate));
+        play.health("it works on it", |health| health.held == 1).await;
+        play.kill().await;
+    }
+    stage.put([message("a2", "a")]).await;
+    let play = stage.play_with(writes(|_| Ok(())), |builder| builder.redelivery_limit(2));
+    let letters = stage.letters(1).await;
+    assert_eq!((&*letters[0].0, &*letters[0].1), ("bad", "redelivered"));
+    assert_eq!(stage.rows(1).await, ["a2"]);
+    play.stop().await;
+}
