@@ -86,63 +86,63 @@ fn filters() -> Vec<(&'static str, Filter)> {
         (
             "id sent",
             Filter {
-                event_id: Some("sent-1000".into()),
+                event_id: vec!["sent-1000".into()],
                 ..none()
             },
         ),
         (
             "id parked",
             Filter {
-                event_id: Some("parked-1000".into()),
+                event_id: vec!["parked-1000".into()],
                 ..none()
             },
         ),
         (
             "id nobody",
             Filter {
-                event_id: Some("nobody".into()),
+                event_id: vec!["nobody".into()],
                 ..none()
             },
         ),
         (
             "key",
             Filter {
-                key: text("ORDER/77"),
+                key: vec!["ORDER/77".to_owned()],
                 ..none()
             },
         ),
         (
             "key of few",
             Filter {
-                key: text("LINE/3"),
+                key: vec!["LINE/3".to_owned()],
                 ..none()
             },
         ),
         (
             "key nobody",
             Filter {
-                key: text("ORDER/none"),
+                key: vec!["ORDER/none".to_owned()],
                 ..none()
             },
         ),
         (
             "type",
             Filter {
-                event_type: text("Type7"),
+                event_type: vec!["Type7".to_owned()],
                 ..none()
             },
         ),
         (
             "type rare",
             Filter {
-                event_type: text("Rare"),
+                event_type: vec!["Rare".to_owned()],
                 ..none()
             },
         ),
         (
             "type nobody",
             Filter {
-                event_type: text("None"),
+                event_type: vec!["None".to_owned()],
                 ..none()
             },
         ),
@@ -227,7 +227,7 @@ fn filters() -> Vec<(&'static str, Filter)> {
             "dead of a type",
             Filter {
                 status: vec![Status::DeadLetter],
-                event_type: text("Type7"),
+                event_type: vec!["Type7".to_owned()],
                 ..none()
             },
         ),
@@ -251,7 +251,7 @@ fn filters() -> Vec<(&'static str, Filter)> {
             "sent of a key",
             Filter {
                 status: vec![Status::Published],
-                key: text("ORDER/77"),
+                key: vec!["ORDER/77".to_owned()],
                 ..none()
             },
         ),
@@ -259,7 +259,7 @@ fn filters() -> Vec<(&'static str, Filter)> {
             "sent rare",
             Filter {
                 status: vec![Status::Published],
-                event_type: text("Rare"),
+                event_type: vec!["Rare".to_owned()],
                 ..none()
             },
         ),

@@ -56,7 +56,7 @@ impl World {
         let job = NewJob {
             kind,
             filter: Filter {
-                key,
+                key: key.into_iter().collect(),
                 ..Filter::default()
             },
             actor: "simulated".to_owned(),

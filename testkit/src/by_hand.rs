@@ -156,7 +156,7 @@ pub fn act(verb: Verb, id: &str) -> Act {
     Act {
         verb,
         filter: Filter {
-            event_id: Some(id.into()),
+            event_id: vec![id.into()],
             ..Filter::default()
         },
         dry_run: false,

@@ -78,7 +78,7 @@ Examples:
         path: PathBuf,
     },
 
-    /// Make, check, print or remove the tables of an outbox
+    /// Make, show, print or remove the tables of an outbox
     #[command(subcommand)]
     Migrate(MigrateCommand),
 

@@ -108,8 +108,11 @@ impl Failure {
         self
     }
 
-    /// A failed call on the database of an outbox.
+    /// A failed call on the database of an outbox, or one that asked for what cannot be.
     pub fn store(outbox: &str, error: &StoreError) -> Self {
+        if error.kind() == StoreErrorKind::Invalid {
+            return Self::input(format!("refused by outbox {outbox:?}: {error}")).advice(error.advice());
+        }
         Self::backend(format!("the database of outbox {outbox:?} cannot be used"))
             .because(error)
             .advice(error.advice())

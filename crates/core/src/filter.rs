@@ -12,12 +12,12 @@ use crate::{DestinationName, EventId, EventRecord, JobId, Status, Timestamp};
 pub struct Filter {
     /// Their status is one of these; empty: any.
     pub status: Vec<Status>,
-    /// Their id.
-    pub event_id: Option<EventId>,
-    /// Their type.
-    pub event_type: Option<String>,
-    /// What order is kept by, as the producer gave it or `type/id` of the aggregate.
-    pub key: Option<String>,
+    /// Their id is one of these; empty: any.
+    pub event_id: Vec<EventId>,
+    /// Their type is one of these; empty: any.
+    pub event_type: Vec<String>,
+    /// What order is kept by, as the producer gave it or `type/id` of the aggregate, is one of these; empty: any.
+    pub key: Vec<String>,
     /// The destination they are parked for or were sent to.
     pub destination: Option<DestinationName>,
     /// The kind of their last error, as stored.
@@ -47,9 +47,10 @@ impl Filter {
         };
         let status: Vec<_> = self.status.iter().map(|status| status.as_str()).collect();
         put("status", (!status.is_empty()).then(|| status.into()));
-        put("event_id", self.event_id.as_ref().map(|id| id.as_str().into()));
-        put("event_type", self.event_type.clone().map(Value::from));
-        put("key", self.key.clone().map(Value::from));
+        let ids: Vec<_> = self.event_id.iter().map(|id| id.to_string()).collect();
+        put("event_id", one_or_more(&ids));
+        put("event_type", one_or_more(&self.event_type));
+        put("key", one_or_more(&self.key));
         put(
             "destination",
             self.destination.as_ref().map(|name| name.as_str().into()),
@@ -86,9 +87,9 @@ impl Filter {
                     let parsed = words.map(|word| Status::parse(word.as_str()?));
                     filter.status = parsed.collect::<Option<_>>()?;
                 }
-                "event_id" => filter.event_id = Some(part.as_str()?.into()),
-                "event_type" => filter.event_type = Some(text()?),
-                "key" => filter.key = Some(text()?),
+                "event_id" => filter.event_id = texts(part)?.into_iter().map(EventId::from).collect(),
+                "event_type" => filter.event_type = texts(part)?,
+                "key" => filter.key = texts(part)?,
                 "destination" => filter.destination = Some(part.as_str()?.into()),
                 "error_kind" => filter.error_kind = Some(text()?),
                 "error_group" => filter.error_group = Some(text()?),
@@ -101,6 +102,14 @@ impl Filter {
             }
         }
         Some(filter)
+    }
+
+    /// The one event that it names.
+    pub fn only_id(&self) -> Option<&EventId> {
+        match self.event_id.as_slice() {
+            [id] => Some(id),
+            _ => None,
+        }
     }
 
     /// Whether it speaks of events with this status, among others or alone.
@@ -118,12 +127,9 @@ impl Filter {
     /// Whether it speaks of a route of an event, at a moment by the database's clock.
     pub fn matches(&self, record: &EventRecord, route: &Route, now: Timestamp) -> bool {
         self.wants(route.status)
-            && self.event_id.as_ref().is_none_or(|id| *id == record.event_id)
-            && self
-                .event_type
-                .as_ref()
-                .is_none_or(|name| *name == record.event_type)
-            && self.key.as_ref().is_none_or(|key| *key == record.key)
+            && is_one_of(&record.event_id, &self.event_id)
+            && is_one_of(&record.event_type, &self.event_type)
+            && is_one_of(&record.key, &self.key)
             && (self.destination.is_none() || self.destination == route.destination)
             && (self.error_kind.is_none() || self.error_kind == route.error_kind)
             && (self.error_group.is_none() || self.error_group == route.error_group)
@@ -143,6 +149,30 @@ impl Filter {
                 let first = route.failed.filter(|_| route.failures > 0);
                 first.is_some_and(|(first, _)| since(first, now) >= least)
             })
+    }
+}
+
+fn is_one_of<T: PartialEq>(this: &T, wanted: &[T]) -> bool {
+    wanted.is_empty() || wanted.contains(this)
+}
+
+/// One is written as itself, which is how people read it.
+fn one_or_more(texts: &[String]) -> Option<Value> {
+    match texts {
+        [] => None,
+        [one] => Some(one.as_str().into()),
+        several => Some(several.into()),
+    }
+}
+
+fn texts(part: &Value) -> Option<Vec<String>> {
+    match part {
+        Value::String(one) => Some(vec![one.clone()]),
+        Value::Array(several) => several
+            .iter()
+            .map(|one| one.as_str().map(str::to_owned))
+            .collect(),
+        _ => None,
     }
 }
 
@@ -195,9 +225,9 @@ mod tests {
         let seconds = |number| Some(Duration::from_secs(number));
         let all = Filter {
             status: vec![Status::DeadLetter, Status::Retrying],
-            event_id: Some("one".into()),
-            event_type: Some("Placed".to_owned()),
-            key: Some("ORDER/1".to_owned()),
+            event_id: vec!["other".into(), "one".into()],
+            event_type: vec!["Placed".to_owned()],
+            key: vec!["ORDER/1".to_owned(), "ORDER/3".to_owned()],
             destination: Some("mq".into()),
             error_kind: Some("rejected".to_owned()),
             error_group: Some("0a1b".to_owned()),
@@ -213,9 +243,9 @@ mod tests {
         #[rustfmt::skip]
         let wrong = [
             Filter { status: vec![Status::DeadLetter], ..all.clone() },
-            Filter { event_id: Some("two".into()), ..all.clone() },
-            Filter { event_type: Some("Paid".to_owned()), ..all.clone() },
-            Filter { key: Some("ORDER/2".to_owned()), ..all.clone() },
+            Filter { event_id: vec!["two".into(), "three".into()], ..all.clone() },
+            Filter { event_type: vec!["Paid".to_owned()], ..all.clone() },
+            Filter { key: vec!["ORDER/2".to_owned()], ..all.clone() },
             Filter { destination: Some("other".into()), ..all.clone() },
             Filter { error_kind: Some("too_large".to_owned()), ..all.clone() },
             Filter { error_group: Some("0a1c".to_owned()), ..all.clone() },

@@ -78,6 +78,8 @@ pub enum StoreErrorKind {
     Denied,
     /// The file or the data is damaged.
     Corrupt,
+    /// What was asked for cannot be done; nothing was changed.
+    Invalid,
     /// Anything else.
     Other,
 }
@@ -93,6 +95,7 @@ impl StoreErrorKind {
             StoreErrorKind::Schema => "schema",
             StoreErrorKind::Denied => "denied",
             StoreErrorKind::Corrupt => "corrupt",
+            StoreErrorKind::Invalid => "invalid",
             StoreErrorKind::Other => "other",
         }
     }
@@ -109,6 +112,7 @@ impl StoreErrorKind {
             StoreErrorKind::Schema => "run `postrider migrate up`",
             StoreErrorKind::Denied => "check the user, the password and the grants of the relay's role",
             StoreErrorKind::Corrupt => "stop writing and restore the database from a backup",
+            StoreErrorKind::Invalid => "nothing was changed; correct what was asked for and try again",
             StoreErrorKind::Other => "read the cause, and correct what it names",
         }
     }

@@ -57,10 +57,7 @@ impl Console for MemoryStore {
         Box::pin(async move {
             let edited = self.with_model(|model, now| model.edit(now, &edit));
             self.ring();
-            edited.map_err(|invalid| {
-                let text = "the event would not be valid with this payload";
-                StoreError::new(StoreErrorKind::Other, text).with_source(invalid)
-            })
+            edited.map_err(|invalid| Edit::refused(&invalid.to_string()))
         })
     }
 

@@ -44,7 +44,7 @@ impl Model {
             },
         );
         if chosen.last.is_none() {
-            chosen.refused = self.elsewhere(now, act.filter.event_id.as_ref());
+            chosen.refused = self.elsewhere(now, &act.filter.event_id);
         }
         let touched = chosen.places.len() as u64;
         if !act.dry_run {
@@ -53,7 +53,7 @@ impl Model {
                 now,
                 Deed {
                     touched,
-                    event_id: act.filter.event_id.clone(),
+                    event_id: act.filter.only_id().cloned(),
                     ..Deed::of(&act.actor, act.verb.as_str(), act.detail())
                 },
             );
@@ -99,15 +99,12 @@ impl Model {
         };
     }
 
-    /// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
-    pub(super) fn elsewhere(&self, now: Duration, id: Option<&EventId>) -> Vec<(EventId, Status)> {
-        let Some(id) = id else {
-            return Vec::new();
-        };
+    /// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
+    pub(super) fn elsewhere(&self, now: Duration, ids: &[EventId]) -> Vec<(EventId, Status)> {
         let records = self.records(now).into_values();
         records
-            .filter(|record| record.event_id == *id && !record.status().is_parked())
-            .map(|record| (id.clone(), record.status()))
+            .filter(|record| ids.contains(&record.event_id) && !record.status().is_parked())
+            .map(|record| (record.event_id.clone(), record.status()))
             .collect()
     }
 }

@@ -25,12 +25,15 @@ impl Model {
             let status = self.status_of(now, parked);
             chunk.refused.push((edit.event_id.clone(), status));
         }
+        chunk.touched = works.len() as u64;
+        if chunk == Chunk::default() {
+            chunk.refused = self.elsewhere(now, std::slice::from_ref(&edit.event_id));
+        }
+        if edit.dry_run {
+            return Ok(chunk);
+        }
         for parked in works {
             self.change(now, &parked, edit);
-            chunk.touched += 1;
-        }
-        if chunk == Chunk::default() {
-            chunk.refused = self.elsewhere(now, Some(&edit.event_id));
         }
         let deed = Deed {
             touched: chunk.touched,

@@ -69,22 +69,23 @@ impl Model {
         Some(Step { job, refused })
     }
 
-    /// Pauses, resumes or cancels a job; none: there is no such job.
+    /// Pauses, resumes, cancels or paces a job; none: there is no such job.
     pub fn steer(&mut self, now: Duration, id: &JobId, verb: JobVerb, actor: &str) -> Option<Job> {
-        let filed = self.jobs.iter_mut().find(|filed| filed.job.id == *id)?;
-        let state = verb.applied_to(filed.job.state);
-        if state != filed.job.state {
-            filed.job.state = state;
-            filed.job.updated_at = time(now);
-            let deed = Deed {
-                job: Some(id.clone()),
-                ..Deed::of(actor, verb.as_str(), "{}".to_owned())
-            };
-            self.note(now, deed);
-            if state == JobState::Cancelled {
-                self.take_copies_back(id);
-            }
+        let Some(mut job) = self.answer(self.filed(id)?).after(verb) else {
+            return Some(self.answer(self.filed(id)?));
+        };
+        let mut deed = Deed {
+            job: Some(id.clone()),
+            ..Deed::of(actor, verb.as_str(), "{}".to_owned())
+        };
+        if job.state == JobState::Cancelled {
+            deed.touched = self.take_copies_back(id);
+            job.touched = job.touched.saturating_sub(deed.touched);
         }
+        self.note(now, deed);
+        job.updated_at = time(now);
+        let filed = self.jobs.iter_mut().find(|filed| filed.job.id == *id)?;
+        filed.job = job;
         Some(self.answer(self.filed(id)?))
     }
 

@@ -78,16 +78,17 @@ impl Model {
         self.parked.values().filter(waits).count() as u64
     }
 
-    pub(super) fn take_copies_back(&mut self, id: &JobId) {
+    pub(super) fn take_copies_back(&mut self, id: &JobId) -> u64 {
         let copies: Vec<Place> = self
             .parked
             .iter()
             .filter(|(_, parked)| parked.row.replay.as_ref() == Some(&id.0))
             .map(|(place, _)| place.clone())
             .collect();
-        for place in copies {
-            self.unpark(&place);
+        for place in &copies {
+            self.unpark(place);
         }
+        copies.len() as u64
     }
 }
 

@@ -146,7 +146,7 @@ fn of(verb: Verb, id: &str) -> Act {
     Act {
         actor: ANN.to_owned(),
         filter: Filter {
-            event_id: Some(id.into()),
+            event_id: vec![id.into()],
             ..Filter::default()
         },
         ..crate::by_hand::act(verb, id)
@@ -164,6 +164,7 @@ async fn edit(bench: &Bench, id: &str, json: &str) {
         destination: None,
         payload: Payload::Text(json.to_owned()),
         content_type: None,
+        dry_run: false,
         actor: ANN.to_owned(),
     };
     assert_eq!(bench.console().edit(edit).await.expect("an edit").touched, 1);

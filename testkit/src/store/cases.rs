@@ -217,6 +217,7 @@ cases! { $ store_suite, store, "Store"
         a_replay_blocks_and_waits_for_nobody [Console Copies];
         a_replay_resumes [Console Copies];
         a_cancelled_replay_takes_its_copies_back [Console Copies];
+        a_replay_keeps_its_pace [Console Copies];
         a_replay_is_bounded [Console Copies];
         a_replay_of_a_queued_id_disturbs_no_producer [Console Copies LevelOne];
         a_copy_sent_elsewhere_is_no_delivery_of_the_event [Console Copies LevelOne];

@@ -191,7 +191,7 @@ pub(super) async fn a_dead_row_of_a_paused_key_is_redriven_and_held(bench: Bench
     let by_id = Act {
         verb: Verb::Redrive,
         filter: Filter {
-            event_id: Some("a".into()),
+            event_id: vec!["a".into()],
             ..Filter::default()
         },
         dry_run: false,

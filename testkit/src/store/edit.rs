@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_core::{Chunk, Edit, EventId, EventRecord, Park, Payload, Settled, Status, Then};
+use postrider_core::{
+    Chunk, Edit, EventId, EventRecord, Park, Payload, Settled, Status, StoreErrorKind, Then,
+};
 
 use super::bench::Bench;
 use super::job::ANN;
@@ -123,9 +125,40 @@ pub(super) async fn an_edit_that_makes_no_event_changes_nothing(bench: Bench) {
     let (relay, _) = bench.parked(&parks).await;
     let before = shown(&bench, "a").await;
     let wrong = change("a", "{ this is no JSON");
-    assert!(bench.console().edit(wrong).await.is_err());
+    for dry_run in [true, false] {
+        let wrong = Edit {
+            dry_run,
+            ..wrong.clone()
+        };
+        let refused = bench.console().edit(wrong).await.expect_err("no event");
+        assert_eq!(
+            refused.kind(),
+            StoreErrorKind::Invalid,
+            "the one who asks is to blame"
+        );
+    }
     assert_eq!(shown(&bench, "a").await, before);
     assert!(relay.due().await.is_empty());
+    let audited = bench
+        .console()
+        .audit(10, None)
+        .await
+        .expect("the audit")
+        .entries
+        .len();
+    let tried = Edit {
+        dry_run: true,
+        ..change("a", "{}")
+    };
+    let chunk = bench.console().edit(tried).await.expect("tried");
+    assert_eq!(chunk.touched, 1, "it would work");
+    assert_eq!(
+        shown(&bench, "a").await,
+        before,
+        "and nothing is changed by asking"
+    );
+    let entries = bench.console().audit(10, None).await.expect("the audit").entries;
+    assert_eq!(entries.len(), audited);
 }
 
 fn change(id: &str, json: &str) -> Edit {
@@ -134,6 +167,7 @@ fn change(id: &str, json: &str) -> Edit {
         destination: None,
         payload: Payload::Text(json.to_owned()),
         content_type: None,
+        dry_run: false,
         actor: ANN.to_owned(),
     }
 }

@@ -158,7 +158,7 @@ fn filters(all: &[EventRecord]) -> Vec<Filter> {
         part(&|filter| filter.text = Some(text.to_owned()));
     }
     for key in ["THING/k", "Key/With/Slashes", "nobody"] {
-        part(&|filter| filter.key = Some(key.to_owned()));
+        part(&|filter| filter.key = vec![key.to_owned()]);
     }
     for name in ["d", "e", "nobody"] {
         part(&|filter| filter.destination = Some(to(name)));
@@ -167,9 +167,13 @@ fn filters(all: &[EventRecord]) -> Vec<Filter> {
         part(&|filter| filter.error_kind = Some(kind.to_owned()));
     }
     for (id, event_type) in [("sent", "Tested"), ("dead", "Other")] {
-        part(&|filter| filter.event_id = Some(id.into()));
-        part(&|filter| filter.event_type = Some(event_type.to_owned()));
+        part(&|filter| filter.event_id = vec![id.into()]);
+        part(&|filter| filter.event_type = vec![event_type.to_owned()]);
     }
+    let texts = |some: &[&str]| some.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    part(&|filter| filter.event_id = vec!["sent".into(), "nobody".into(), "dead".into()]);
+    part(&|filter| filter.event_type = texts(&["Other", "Tested"]));
+    part(&|filter| filter.key = texts(&["Key/With/Slashes", "THING/k"]));
     for age in [Duration::ZERO, HOUR] {
         part(&|filter| filter.failing_for = Some(age));
         part(&|filter| filter.newer_than = Some(HOUR + age));
@@ -192,9 +196,9 @@ fn joined(one: &Filter, other: &Filter) -> Filter {
         } else {
             one.status
         },
-        event_id: one.event_id.or(other.event_id),
-        event_type: one.event_type.or(other.event_type),
-        key: one.key.or(other.key),
+        event_id: either(one.event_id, other.event_id),
+        event_type: either(one.event_type, other.event_type),
+        key: either(one.key, other.key),
         destination: one.destination.or(other.destination),
         error_kind: one.error_kind.or(other.error_kind),
         error_group: one.error_group.or(other.error_group),
@@ -223,4 +227,8 @@ async fn listed(bench: &Bench, filter: Filter, limit: u32, newest_first: bool) -
         }
     }
     panic!("the listing does not end");
+}
+
+fn either<T>(one: Vec<T>, other: Vec<T>) -> Vec<T> {
+    if one.is_empty() { other } else { one }
 }

@@ -162,7 +162,7 @@ pub(super) async fn a_job_says_what_it_refused(bench: Bench) {
 
 pub(super) async fn jobs_are_listed_newest_first(bench: Bench) {
     let filter = Filter {
-        key: Some("THING/k".to_owned()),
+        key: vec!["THING/k".to_owned()],
         status: vec![Status::DeadLetter],
         ..Filter::default()
     };

@@ -160,6 +160,7 @@ pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
         destination: None,
         payload: Payload::Text("{}".to_owned()),
         content_type: None,
+        dry_run: false,
         actor: ANN.to_owned(),
     };
     assert_eq!(bench.console().edit(edit).await.expect("edited").touched, 1);

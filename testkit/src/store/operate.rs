@@ -74,7 +74,7 @@ pub(super) async fn a_discarded_row_never_comes_back(bench: Bench) {
     let (relay, rows) = bench.parked(&parks).await;
     let seen = relay.due().await.remove(0);
     let only_a = Filter {
-        event_id: Some("a".into()),
+        event_id: vec!["a".into()],
         ..Filter::default()
     };
     assert_eq!(

@@ -105,6 +105,10 @@ pub(super) async fn a_replay_resumes(bench: Bench) {
 pub(super) async fn a_cancelled_replay_takes_its_copies_back(bench: Bench) {
     let relay = history(&bench, &[event("a", "k"), event("b", "k"), event("c", "l")]).await;
     let job = replay(&bench, Replay::default(), Filter::default()).await;
+    bench.console().step(job.id.clone(), 1).await.expect("a step");
+    let first = relay.due().await.remove(0);
+    let sent = relay.settle_parked(&first, Then::Sent(Receipt::default())).await;
+    assert_eq!(sent, Settled::Done);
     bench.console().step(job.id.clone(), 2).await.expect("a step");
     let seen = relay.due().await.remove(0);
     let steered = bench
@@ -123,12 +127,52 @@ pub(super) async fn a_cancelled_replay_takes_its_copies_back(bench: Bench) {
         (job.waiting == 0).then_some(job)
     })
     .await;
-    assert_eq!((job.state, job.touched), (JobState::Cancelled, 2));
+    assert_eq!(
+        (job.state, job.touched),
+        (JobState::Cancelled, 1),
+        "only what was sent is done"
+    );
     assert!(relay.due().await.is_empty());
     // A relay had one in flight: whatever it says comes too late.
     for then in [Then::Again(waiting("d")), Then::Sent(Receipt::default())] {
         assert_eq!(relay.settle_parked(&seen, then).await, Settled::Gone);
     }
+}
+
+/// Whoever goes on with a replay goes on as fast as it was begun, or as somebody decided since.
+pub(super) async fn a_replay_keeps_its_pace(bench: Bench) {
+    history(&bench, &[event("a", "k")]).await;
+    let slow = Replay {
+        rate: Some(7),
+        ..Replay::default()
+    };
+    let job = replay(&bench, slow, Filter::default()).await;
+    let rate = async |verb: Option<JobVerb>| {
+        let job = match verb {
+            Some(verb) => bench.console().steer(job.id.clone(), verb, ANN.to_owned()).await,
+            None => bench
+                .console()
+                .jobs(Some(job.id.clone()), 1)
+                .await
+                .map(|mut jobs| jobs.remove(0)),
+        };
+        let job = job.expect("the job");
+        match job.kind {
+            JobKind::Replay(replay) => (replay.rate, job.state),
+            other => panic!("{other:?} is no replay"),
+        }
+    };
+    assert_eq!(rate(None).await, (Some(7), JobState::Running));
+    assert_eq!(rate(Some(JobVerb::Pause)).await, (Some(7), JobState::Paused));
+    assert_eq!(rate(Some(JobVerb::Pace(9))).await, (Some(9), JobState::Paused));
+    assert_eq!(rate(Some(JobVerb::Resume)).await, (Some(9), JobState::Running));
+    assert_eq!(rate(None).await, (Some(9), JobState::Running));
+    assert_eq!(rate(Some(JobVerb::Cancel)).await, (Some(9), JobState::Cancelled));
+    assert_eq!(
+        rate(Some(JobVerb::Pace(1))).await,
+        (Some(9), JobState::Cancelled),
+        "an end is one"
+    );
 }
 
 /// The copies that wait are bounded, however large the step.

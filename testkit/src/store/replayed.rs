@@ -54,24 +54,39 @@ pub(super) async fn a_replay_is_of_what_was_asked_for(bench: Bench) {
     let filters = [
         (
             Filter {
-                event_type: Some("Other".to_owned()),
+                event_type: vec!["Other".to_owned()],
                 ..Filter::default()
             },
             vec![("typed", "d")],
         ),
         (
             Filter {
-                key: Some("THING/l".to_owned()),
+                key: vec!["THING/l".to_owned()],
                 ..Filter::default()
             },
             vec![("b", "d")],
         ),
         (
             Filter {
-                event_id: Some("a".into()),
+                event_id: vec!["a".into()],
                 ..Filter::default()
             },
             vec![("a", "d")],
+        ),
+        (
+            Filter {
+                event_id: vec!["a".into(), "nobody".into(), "b".into()],
+                ..Filter::default()
+            },
+            vec![("a", "d"), ("b", "d")],
+        ),
+        (
+            Filter {
+                key: vec!["THING/l".to_owned(), "THING/k".to_owned()],
+                event_type: vec!["Tested".to_owned(), "Else".to_owned()],
+                ..Filter::default()
+            },
+            vec![("a", "d"), ("b", "d")],
         ),
         (
             Filter {

@@ -140,7 +140,7 @@ async fn act(bench: &Bench, verb: Verb, id: &str) -> Chunk {
     let act = Act {
         verb,
         filter: Filter {
-            event_id: Some(id.into()),
+            event_id: vec![id.into()],
             ..Filter::default()
         },
         dry_run: false,

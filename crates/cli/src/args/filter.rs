@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use postrider_core::{DestinationName, ErrorKind, EventId, Filter, Status};
+use postrider_core::{DestinationName, ErrorKind, EventId, Filter, Status, Verb};
 
 use crate::config::{duration, suggestion};
 use crate::failure::Failure;
@@ -15,12 +15,12 @@ pub struct FilterArgs {
     /// Only this outbox
     #[arg(long, value_name = "NAME")]
     pub outbox: Option<String>,
-    /// Only this type
+    /// Only this type; may be repeated
     #[arg(long = "type", value_name = "TYPE")]
-    pub event_type: Option<String>,
-    /// Only this key: as given by the producer, or TYPE/ID of the aggregate
+    pub event_type: Vec<String>,
+    /// Only this key: as given by the producer, or TYPE/ID of the aggregate; may be repeated
     #[arg(long, value_name = "KEY")]
-    pub key: Option<String>,
+    pub key: Vec<String>,
     /// Only what is owed to this destination, or was sent there
     #[arg(long, value_name = "NAME")]
     pub destination: Option<String>,
@@ -39,8 +39,16 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// A kind that does not exist matches nothing, which must not look like good news.
+    /// A kind that does not exist and an age that cannot be match nothing, which must not look like good news.
     pub fn check(&self) -> Result<(), Failure> {
+        if let (Some(least), Some(most)) = (self.older_than, self.since)
+            && least > most
+        {
+            return Err(
+                Failure::input("nothing is older than --older-than and younger than --since")
+                    .advice("--since says how old an event may be, --older-than how old it must be"),
+            );
+        }
         let known: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
         match &self.kind {
             Some(kind) if !known.contains(&kind.as_str()) => {
@@ -136,16 +144,24 @@ impl ActArgs {
         self.ids.is_empty() && self.filter.is_empty() && self.group.is_none() && !self.all
     }
 
-    /// What the filter means by itself: dead events.
-    pub fn matching(&self) -> Filter {
-        self.filter
-            .filter(vec![Status::DeadLetter], self.group.as_deref())
+    /// What the filter means by itself. What is sent again may be refused and still tried, as `dead list` shows it; what
+    /// is thrown away is dead.
+    pub fn matching(&self, verb: &Verb) -> Filter {
+        let status = match verb {
+            Verb::Redrive => vec![Status::DeadLetter, Status::Retrying],
+            Verb::Discard(_) | Verb::Move(_) => vec![Status::DeadLetter],
+        };
+        Filter {
+            // What was redriven and has not failed since is on its way.
+            failing_for: matches!(verb, Verb::Redrive).then_some(Duration::ZERO),
+            ..self.filter.filter(status, self.group.as_deref())
+        }
     }
 
     /// One event that was named, in any state: whether the verb suits it is the store's to say.
     pub fn named(&self, id: &str) -> Filter {
         Filter {
-            event_id: Some(EventId::from(id)),
+            event_id: vec![EventId::from(id)],
             ..self.filter.filter(Vec::new(), self.group.as_deref())
         }
     }

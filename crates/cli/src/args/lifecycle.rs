@@ -42,7 +42,7 @@ pub struct PauseArgs {
     /// Only this key: as given by the producer, or TYPE/ID of the aggregate
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// The outbox; needed if there are several, unless a destination is named
+    /// The outbox; needed if there are several, unless a destination is named: then each that has a route to it
     #[arg(long, value_name = "NAME")]
     pub outbox: Option<String>,
 }
@@ -54,7 +54,6 @@ pub struct LimitArgs {
     pub destination: String,
     /// Events a second, for each relay
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    #[arg(required_unless_present_any = ["in_flight", "reset"])]
     pub rate: Option<u32>,
     /// Events handed over and not yet answered, for each relay
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -76,15 +75,15 @@ pub struct ReplayArgs {
     /// Published before this
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub until: Option<Timestamp>,
-    /// Only this type
+    /// Only this type; may be repeated
     #[arg(long = "type", value_name = "TYPE")]
-    pub event_type: Option<String>,
-    /// Only this key: as given by the producer, or TYPE/ID of the aggregate
+    pub event_type: Vec<String>,
+    /// Only this key: as given by the producer, or TYPE/ID of the aggregate; may be repeated
     #[arg(long, value_name = "KEY")]
-    pub key: Option<String>,
-    /// Only this event
+    pub key: Vec<String>,
+    /// Only this event; may be repeated
     #[arg(long, value_name = "ID")]
-    pub id: Option<String>,
+    pub id: Vec<String>,
     /// Only what was sent to this destination
     #[arg(long, value_name = "NAME")]
     pub from: Option<String>,
@@ -97,7 +96,7 @@ pub struct ReplayArgs {
     /// Everything that is still in the history
     #[arg(long)]
     pub all: bool,
-    /// Copies a second, at most
+    /// Copies a second, at most; the job keeps it
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: u32,
     /// Only count

@@ -19,13 +19,13 @@ Examples:
 The newest come first. --group counts failures that look alike; the GROUP of
 its first column, given to --group, lists or redrives exactly these.")]
     List(DeadArgs),
-    /// Show everything known about one dead event
+    /// Show everything known about one dead or refused event
     #[command(after_long_help = "\
 Examples:
   postrider dead show dead-1
   postrider dead show dead-1 --payload --json
 
-Exit code 1 if there is no dead event with that id.")]
+Exit code 1 if there is no dead or refused event with that id.")]
     Show {
         /// The event's id
         id: String,
@@ -45,6 +45,9 @@ Examples:
   postrider dead redrive dead-1
   postrider dead redrive --kind no_route --dry-run
   postrider dead redrive --all --yes --json
+
+A filter means what `dead list` shows with it, and what is refused and tried
+again by itself; what matches in another state is counted and left alone.
 
 Exit code 1 if an id does not exist, its event is in another state, or the
 job was stopped; 0 if there is nothing to redrive.")]

@@ -14,11 +14,15 @@ Examples:
   postrider replay --id order-1 --yes
   postrider replay --key ORDER/1 --rate 100 --yes --json
   postrider replay --since 1h --to events --yes && postrider job list
+  postrider replay --id order-1 --id order-2 --type OrderPlaced --dry-run
 
 At most 512 copies wait for a relay at a time, so a replay goes on as relays
 send them. Ctrl-C pauses it: `postrider job resume JOB` goes on,
 `postrider job cancel JOB` takes back what was not sent. What is settled while
-the job begins may be left out.";
+the job begins may be left out.
+
+Exit code 0 if nothing matches, and then there is no job; 1 if --id names an
+event that was not sent, or the job was stopped.";
 
 pub const PAUSE: &str = "\
 Examples:
@@ -142,9 +146,9 @@ Exit code 1 if it is over, or was stopped again.")]
     Resume {
         #[command(flatten)]
         job: JobArg,
-        /// Copies a second of a replay, at most
-        #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
-        rate: u32,
+        /// Copies a second of a replay, at most; default: as it was
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
     },
     /// Stop a job until it is resumed
     #[command(after_long_help = "\

@@ -1,6 +1,9 @@
 //! `postrider dead redrive` and `discard`: events that were named one by one, or a job for all that match.
 
-use postrider_core::{Act, Filter, NewJob, Verb};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use postrider_core::{Act, Chunk, Cursor, Filter, NewJob, Status, Verb};
 
 use super::ask::{actor, confirm};
 use super::drive::Drive;
@@ -13,6 +16,18 @@ use crate::failure::{Done, Failure};
 use crate::output::{Output, count};
 use crate::signal;
 use crate::wire::{self, Opened};
+
+/// For how long it is counted what a filter leaves out.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The states of parked events.
+const PARKED: [Status; 5] = [
+    Status::DeadLetter,
+    Status::Retrying,
+    Status::Waiting,
+    Status::Held,
+    Status::Scheduled,
+];
 
 /// Redrives or discards what was named or matches.
 pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Result<Done, Failure> {
@@ -70,10 +85,11 @@ async fn matching(
     verb: Verb,
     mut total: Total,
 ) -> Result<Done, Failure> {
-    let filter = args.matching();
+    let filter = args.matching(&verb);
     let mut counted = Vec::new();
     for outbox in opened {
         counted.push((outbox, would(outbox, &verb, &filter, out).await?));
+        total.leave_out(others(outbox, &filter).await?);
     }
     counted.retain(|(_, rows)| *rows > 0);
     let rows: u64 = counted.iter().map(|(_, rows)| rows).sum();
@@ -106,7 +122,6 @@ async fn matching(
             outbox,
             out,
             of: Some(rows),
-            rate: None,
             stop: &stop,
         };
         total.add_job(drive.on(job).await?);
@@ -119,16 +134,7 @@ async fn would(outbox: &Opened, verb: &Verb, filter: &Filter, out: Output) -> Re
     let mut progress = Progress::new(out, None);
     let (mut rows, mut from) = (0, None);
     loop {
-        let act = Act {
-            verb: verb.clone(),
-            filter: filter.clone(),
-            dry_run: true,
-            actor: actor(),
-            limit: STEP,
-            from,
-        };
-        let chunk = outbox.console.act(act).await;
-        let chunk = chunk.map_err(|error| Failure::store(&outbox.name, &error))?;
+        let chunk = tried(outbox, verb, filter, from).await?;
         rows += chunk.touched;
         progress.count("counted", rows);
         from = chunk.next;
@@ -137,4 +143,52 @@ async fn would(outbox: &Opened, verb: &Verb, filter: &Filter, out: Output) -> Re
             return Ok(rows);
         }
     }
+}
+
+/// Rows that the filter would mean but for the state they are in, by that state: whoever gave it may have thought of
+/// them. There may be many that wait, so they are counted for a moment only.
+async fn others(outbox: &Opened, filter: &Filter) -> Result<BTreeMap<Status, u64>, Failure> {
+    let begun = Instant::now();
+    let filter = Filter {
+        status: PARKED
+            .into_iter()
+            .filter(|status| !filter.wants(*status))
+            .collect(),
+        failing_for: None,
+        ..filter.clone()
+    };
+    let (mut others, mut from) = (BTreeMap::new(), None);
+    while begun.elapsed() < PATIENCE {
+        // Nothing is changed. What could be redriven is touched, and what not is told with its state.
+        let chunk = tried(outbox, &Verb::Redrive, &filter, from).await?;
+        if chunk.touched > 0 {
+            *others.entry(Status::Retrying).or_default() += chunk.touched;
+        }
+        for (_, status) in chunk.refused {
+            *others.entry(status).or_default() += 1;
+        }
+        from = chunk.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    Ok(others)
+}
+
+async fn tried(
+    outbox: &Opened,
+    verb: &Verb,
+    filter: &Filter,
+    from: Option<Cursor>,
+) -> Result<Chunk, Failure> {
+    let act = Act {
+        verb: verb.clone(),
+        filter: filter.clone(),
+        dry_run: true,
+        actor: actor(),
+        limit: STEP,
+        from,
+    };
+    let chunk = outbox.console.act(act).await;
+    chunk.map_err(|error| Failure::store(&outbox.name, &error))
 }

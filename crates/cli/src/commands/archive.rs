@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
 use super::progress::Progress;
+use super::replay::in_order;
 use crate::archive::{self, Leave, Range};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::Config;
@@ -34,6 +35,7 @@ pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> 
                 since: *since,
                 until: *until,
             };
+            in_order(*since, *until)?;
             restore(config, out, place, range, job.as_deref()).await
         }
     }

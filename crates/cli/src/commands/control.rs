@@ -1,11 +1,11 @@
 //! `postrider pause`, `resume` and `limit`: kept in the database, so every relay obeys and everybody sees it.
 
-use postrider_core::{Control, DestinationName, InForce, Limits, Scope};
+use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope};
 use serde_json::{Value, json};
 
 use super::ask::actor;
 use crate::args::{LimitArgs, PauseArgs};
-use crate::config::{Config, suggestion};
+use crate::config::{Config, Outbox, suggestion};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, key, time};
 use crate::wire::{self, Opened};
@@ -16,7 +16,12 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
     if let Scope::Destination(name) = &scope {
         known(config, name)?;
     }
-    for opened in outboxes(config, args).await? {
+    let chosen = match &scope {
+        Scope::Destination(name) => served(config, args.outbox.as_deref(), name)?,
+        Scope::Outbox | Scope::Key(_) => chosen(config, args)?,
+    };
+    for (name, outbox) in chosen {
+        let opened = wire::ready(name, outbox).await?;
         change(&opened, Control::Pause(scope.clone())).await?;
         let text = format!(
             "{}: {} is paused; `postrider resume` with the same words lets it go on",
@@ -32,7 +37,8 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
 pub async fn resume(config: &Config, out: Output, args: &PauseArgs) -> Result<Done, Failure> {
     let scope = scope(args);
     let mut found = false;
-    for opened in outboxes(config, args).await? {
+    for (name, outbox) in chosen(config, args)? {
+        let opened = wire::ready(name, outbox).await?;
         let mut controls = in_force(&opened).await?.into_iter();
         if !controls.any(|one| one.paused && one.scope == scope) {
             continue;
@@ -51,12 +57,21 @@ pub async fn resume(config: &Config, out: Output, args: &PauseArgs) -> Result<Do
 
 /// Other limits for a destination than the configured ones.
 pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Done, Failure> {
+    if args.rate.is_none() && args.in_flight.is_none() && !args.reset {
+        return Err(Failure::input("no limit is given")
+            .advice("give --rate, --in-flight or both, or --reset for what the configuration says"));
+    }
     let name = DestinationName::from(args.destination.as_str());
     if !args.reset {
         known(config, &name)?;
     }
     let scope = Scope::Destination(name.clone());
-    for (outbox, settings) in wire::chosen(config, args.outbox.as_deref())? {
+    // Taken back everywhere: the route may have gone since.
+    let chosen = match args.reset {
+        true => wire::chosen(config, args.outbox.as_deref())?,
+        false => served(config, args.outbox.as_deref(), &name)?,
+    };
+    for (outbox, settings) in chosen {
         let opened = wire::ready(outbox, settings).await?;
         let now = in_force(&opened)
             .await?
@@ -156,16 +171,37 @@ fn answer(outbox: &str, scope: &Scope, done: &str) -> Value {
 }
 
 /// A destination may have several outboxes; to stop an outbox or a key somebody has to say in which.
-async fn outboxes(config: &Config, args: &PauseArgs) -> Result<Vec<Opened>, Failure> {
-    let chosen = match &args.destination {
-        Some(_) => wire::chosen(config, args.outbox.as_deref())?,
-        None => vec![wire::single(config, args.outbox.as_deref())?],
-    };
-    let mut opened = Vec::new();
-    for (name, outbox) in chosen {
-        opened.push(wire::ready(name, outbox).await?);
+fn chosen<'a>(config: &'a Config, args: &PauseArgs) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
+    match &args.destination {
+        Some(_) => wire::chosen(config, args.outbox.as_deref()),
+        None => Ok(vec![wire::single(config, args.outbox.as_deref())?]),
     }
-    Ok(opened)
+}
+
+/// The outbox that was named, or each that has a route to the destination. One that the configuration does not name any
+/// more may be in any of them.
+fn served<'a>(
+    config: &'a Config,
+    outbox: Option<&str>,
+    destination: &DestinationName,
+) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
+    let mut chosen = wire::chosen(config, outbox)?;
+    let router = &config.router;
+    if outbox.is_none() && router.destinations().iter().any(|one| one.name == *destination) {
+        let is_of = |route: &Route, name: &str| {
+            let wanted = &route.when.outbox;
+            wanted.is_empty() || wanted.iter().any(|one| one == name)
+        };
+        let leads = |route: &Route| {
+            route
+                .to
+                .iter()
+                .any(|id| router.destination(*id).name == *destination)
+        };
+        let routes: Vec<&Route> = router.routes().iter().filter(|route| leads(route)).collect();
+        chosen.retain(|(name, _)| routes.iter().any(|route| is_of(route, name)));
+    }
+    Ok(chosen)
 }
 
 /// Nobody is helped by a pause of a destination that does not exist.

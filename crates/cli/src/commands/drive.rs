@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{EventId, Job, JobState, JobVerb, Replay, Status, Step, StoreError};
+use postrider_core::{EventId, Job, JobKind, JobState, JobVerb, Replay, Status, Step, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
@@ -25,8 +25,6 @@ pub struct Drive<'a> {
     pub out: Output,
     /// How many rows it is about, if they were counted.
     pub of: Option<u64>,
-    /// Rows a second; none: as fast as it goes.
-    pub rate: Option<u32>,
     pub stop: &'a CancellationToken,
 }
 
@@ -35,7 +33,7 @@ impl Drive<'_> {
     pub async fn on(&self, job: Job) -> Result<Driven, Failure> {
         let mut driven = Driven::of(&self.outbox.name, job);
         let mut progress = Progress::new(self.out, self.of);
-        let mut pace = Pace::new(self.rate);
+        let mut pace = Pace::new(rate(&driven.job));
         let mut moved = Instant::now();
         while driven.job.state == JobState::Running && !self.stop.is_cancelled() {
             let Some(limit) = pace.allows() else {
@@ -46,6 +44,10 @@ impl Drive<'_> {
             let step = self.outbox.console.step(driven.job.id.clone(), limit).await;
             pace.made(driven.take(step.map_err(|error| self.failed(&driven.job, &error))?));
             progress.show(&driven.job);
+            // Somebody may have changed it since.
+            if pace.rate() != rate(&driven.job) {
+                pace = Pace::new(rate(&driven.job));
+            }
             if driven.job.waiting != waiting || driven.job.cursor != cursor {
                 moved = Instant::now();
             }
@@ -79,6 +81,14 @@ impl Drive<'_> {
             "{advice}; nothing of the job is lost: `postrider job resume {}` goes on",
             job.id
         ))
+    }
+}
+
+/// Rows a second; none: as fast as it goes.
+fn rate(job: &Job) -> Option<u32> {
+    match &job.kind {
+        JobKind::Replay(replay) => replay.rate,
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `postrider dead edit`: another payload for an event that failed, which is sent again with it.
 
-use postrider_core::{DestinationName, Edit, EventId, EventRecord, Payload, Status};
+use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload};
 
 use super::ask::{actor, confirm};
 use super::total::Total;
@@ -8,62 +8,48 @@ use crate::args::EditArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, count};
-use crate::wire;
+use crate::wire::{self, Opened};
 
 pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done, Failure> {
-    let payload = payload(args)?;
+    let edit = Edit {
+        event_id: EventId::from(args.id.as_str()),
+        destination: args.destination.as_deref().map(DestinationName::from),
+        payload: payload(args)?,
+        content_type: args.content_type.clone(),
+        dry_run: true,
+        actor: actor(),
+    };
     let mut total = Total::new(("edit", "edited and redriven"), false);
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let opened = wire::ready(name, outbox).await?;
-        let records = opened.console.show(EventId::from(args.id.as_str())).await;
-        let records = records.map_err(|error| Failure::store(name, &error))?;
-        let Some(worst) = records
-            .iter()
-            .map(EventRecord::status)
-            .min_by_key(|s| s.severity())
-        else {
-            continue;
-        };
-        total.found.insert(args.id.clone());
-        if !matches!(worst, Status::DeadLetter | Status::Retrying) {
-            total.refused.push((args.id.clone(), worst));
+        // What can never be sent is refused before anybody is asked.
+        let chunk = make(&opened, edit.clone()).await?;
+        if chunk.touched == 0 {
+            total.found.extend(chunk.refused.first().map(|_| args.id.clone()));
+            total.add(chunk);
             continue;
         }
-        check(&records, args, &payload)?;
         if !args.yes {
             let question = format!(
                 "replace the payload of {} by {} and send it again?",
                 cell(&args.id),
-                count(payload.len() as u64, "byte")
+                count(edit.payload.len() as u64, "byte")
             );
             confirm(&question, "give --yes")?;
         }
         let edit = Edit {
-            event_id: EventId::from(args.id.as_str()),
-            destination: args.destination.as_deref().map(DestinationName::from),
-            payload: payload.clone(),
-            content_type: args.content_type.clone(),
-            actor: actor(),
+            dry_run: false,
+            ..edit.clone()
         };
-        let chunk = opened.console.edit(edit).await;
-        total.add(chunk.map_err(|error| Failure::store(name, &error))?);
+        total.found.insert(args.id.clone());
+        total.add(make(&opened, edit).await?);
     }
     total.report(out, std::slice::from_ref(&args.id))
 }
 
-/// What can never be sent is refused before anything is changed. Of a row that is no event the store has to judge.
-fn check(records: &[EventRecord], args: &EditArgs, payload: &Payload) -> Result<(), Failure> {
-    for event in records.iter().filter_map(|record| record.event.as_ref().ok()) {
-        let mut event = event.clone();
-        event.payload = payload.clone();
-        event.content_type = args.content_type.clone().or(event.content_type);
-        event.validate().map_err(|error| {
-            Failure::input("the new payload is refused")
-                .because(&error)
-                .advice("nothing was changed; correct it and try again")
-        })?;
-    }
-    Ok(())
+async fn make(opened: &Opened, edit: Edit) -> Result<Chunk, Failure> {
+    let made = opened.console.edit(edit).await;
+    made.map_err(|error| Failure::store(&opened.name, &error))
 }
 
 fn payload(args: &EditArgs) -> Result<Payload, Failure> {

@@ -73,30 +73,56 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
 }
 
 /// Goes on with a job: one that was paused, or one that nobody drives any more.
-pub async fn resume(config: &Config, out: Output, wanted: Wanted<'_>, rate: u32) -> Result<Done, Failure> {
+pub async fn resume(
+    config: &Config,
+    out: Output,
+    wanted: Wanted<'_>,
+    rate: Option<u32>,
+) -> Result<Done, Failure> {
     let (opened, mut job) = find(config, &wanted).await?;
-    if matches!(job.kind, JobKind::Archive | JobKind::Restore) {
-        let kind = job.kind.as_str();
-        let failure = Failure::input(format!("a job of the kind {kind} goes on where its files are"));
-        return Err(failure.advice(format!(
-            "give the `postrider archive {kind}` command again, with the same range and --job {}",
-            job.id
-        )));
-    }
     match job.state {
         JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
+        _ if goes_on_by(&job) != by_id(&job) => {
+            let kind = job.kind.as_str();
+            let failure = Failure::input(format!("a job of the kind {kind} goes on where its files are"));
+            return Err(failure.advice(format!("give {}", goes_on_by(&job))));
+        }
         JobState::Paused => job = steer(&opened, &job, JobVerb::Resume).await?,
         JobState::Running => {}
+    }
+    match (&job.kind, rate) {
+        (JobKind::Replay(_), Some(rate)) => job = steer(&opened, &job, JobVerb::Pace(rate)).await?,
+        (_, Some(_)) => return Err(Failure::input("only a replay has a rate").advice("leave out --rate")),
+        (_, None) => {}
     }
     let stop = signal::stop_token();
     let drive = Drive {
         outbox: &opened,
         out,
         of: None,
-        rate: matches!(job.kind, JobKind::Replay(_)).then_some(rate),
         stop: &stop,
     };
     finish(out, &drive.on(job).await?)
+}
+
+/// What goes on with a job.
+pub fn goes_on_by(job: &Job) -> String {
+    match job.kind {
+        JobKind::Archive => {
+            "`postrider archive write` again, with the same --dir: it begins anew where the last \
+             finished folder ends"
+                .to_owned()
+        }
+        JobKind::Restore => format!(
+            "`postrider archive restore --job {}` with the same --dir, --since and --until",
+            job.id
+        ),
+        JobKind::Act(_) | JobKind::Replay(_) => by_id(job),
+    }
+}
+
+fn by_id(job: &Job) -> String {
+    format!("`postrider job resume {}`", job.id)
 }
 
 /// Tells how a job that was driven ended.
@@ -192,11 +218,10 @@ fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
         JobKind::Act(Verb::Discard(reason)) => lines.push(("reason", cell(reason))),
         JobKind::Replay(replay) => {
             lines.push(("not sent", job.waiting.to_string()));
-            let range = |at: Option<_>| at.map_or_else(|| "-".to_owned(), time);
-            lines.push((
-                "sent",
-                format!("{} to {}", range(replay.since), range(replay.until)),
-            ));
+            let since = replay.since.map(|at| format!("from {} ", time(at)));
+            let until = time(replay.until.unwrap_or(job.begun_at));
+            lines.push(("published", format!("{}until {until}", since.unwrap_or_default())));
+            lines.extend(replay.rate.map(|rate| ("rate", format!("{rate} copies/s"))));
             lines.extend(replay.to.iter().map(|name| ("goes to", cell(name.as_str()))));
         }
         _ => {}
@@ -205,7 +230,7 @@ fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
         out.line(format!("{name:<11} {text}"))?;
     }
     if matches!(job.state, JobState::Running | JobState::Paused) {
-        out.line(format!("{:<11} `postrider job resume {}`", "go on with", job.id))?;
+        out.line(format!("{:<11} {}", "go on with", goes_on_by(job)))?;
     }
     Ok(Done::Fine)
 }
@@ -230,6 +255,7 @@ pub fn value(outbox: &str, job: &Job) -> Value {
             value["unsent"] = job.waiting.into();
             value["since"] = json!(replay.since.map(time));
             value["until"] = json!(replay.until.map(time));
+            value["rate"] = json!(replay.rate);
             value["to"] = json!(replay.to.as_ref().map(|name| name.as_str()));
             value["restored"] = json!(replay.restored.as_ref().map(JobId::as_str));
         }

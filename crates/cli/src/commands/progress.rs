@@ -85,6 +85,10 @@ impl Pace {
         }
     }
 
+    pub fn rate(&self) -> Option<u32> {
+        self.rate
+    }
+
     /// How many rows the next step may have; none: not now.
     pub fn allows(&self) -> Option<u32> {
         self.allows_after(self.begun.elapsed())

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use crate::args::ReplayArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::output::{Output, count, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -38,13 +38,16 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
             until: args.until,
             to: args.to.as_deref().map(DestinationName::from),
             restored: args.restored.as_deref().map(JobId::from),
+            rate: Some(args.rate),
         }),
         filter: filter(args),
         actor: actor(),
     };
-    // What was read back from an archive is not in the history and cannot be counted there.
-    let counted = match args.restored.is_none() && (args.dry_run || !args.yes) {
-        true => Some(sent(&opened, args, out).await?),
+    // What was read back from an archive is not in the history and cannot be counted there. Whoever does not ask how many
+    // there are waits for the first only.
+    let most = if args.dry_run || !args.yes { u64::MAX } else { 1 };
+    let counted = match args.restored.is_none() {
+        true => Some(sent(&opened, args, out, most).await?),
         false => None,
     };
     let events = counted.map_or_else(|| "what was restored".to_owned(), |one| one.text());
@@ -52,14 +55,15 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         let (touched, exact) = counted.map_or((0, false), |one| (one.events, one.exact));
         let value = json!({ "outbox": name, "touched": touched, "exact": exact, "dry_run": true });
         out.either(&value, format!("{events} would be replayed"))?;
-        return Ok(Done::Fine);
+        return Ok(match counted {
+            Some(one) if one.exact && one.events == 0 => unmatched(args),
+            _ => Done::Fine,
+        });
     }
     if counted.is_some_and(|one| one.exact && one.events == 0) {
-        out.either(
-            &json!({ "outbox": name, "touched": 0, "exact": true, "dry_run": false }),
-            "nothing to replay",
-        )?;
-        return Ok(Done::Fine);
+        let value = json!({ "outbox": name, "touched": 0, "exact": true, "dry_run": false });
+        out.either(&value, "nothing to replay")?;
+        return Ok(unmatched(args));
     }
     if !args.yes {
         confirm(&format!("replay {events}?"), "give --yes, or --dry-run to count")?;
@@ -71,7 +75,6 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         outbox: &opened,
         out,
         of: counted.filter(|one| one.exact).map(|one| one.events),
-        rate: Some(args.rate),
         stop: &stop,
     };
     job::finish(out, &drive.on(job).await?)
@@ -83,15 +86,36 @@ fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
         return Err(Failure::input("nothing is chosen")
             .advice("say which events: --since, --type, --key, --id, --from, or --all"));
     }
+    in_order(args.since, args.until)?;
     match &args.to {
         Some(name) => known(config, &name.as_str().into()),
         None => Ok(()),
     }
 }
 
+/// A window that is empty matches nothing, which must not look like an answer.
+pub fn in_order(since: Option<Timestamp>, until: Option<Timestamp>) -> Result<(), Failure> {
+    match (since, until) {
+        (Some(since), Some(until)) if since >= until => {
+            let text = format!("--since {} is not before --until {}", time(since), time(until));
+            Err(Failure::input(text)
+                .advice("a duration counts back from now: --since 2h --until 1h is an hour"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A filter may match nothing, as for every verb; an event that was named should be there.
+fn unmatched(args: &ReplayArgs) -> Done {
+    match !args.id.is_empty() {
+        true => Done::Found,
+        false => Done::Fine,
+    }
+}
+
 fn filter(args: &ReplayArgs) -> Filter {
     Filter {
-        event_id: args.id.as_deref().map(EventId::from),
+        event_id: args.id.iter().map(|id| EventId::from(id.as_str())).collect(),
         event_type: args.event_type.clone(),
         key: args.key.clone(),
         destination: args.from.as_deref().map(DestinationName::from),
@@ -114,7 +138,7 @@ impl Counted {
 }
 
 /// Counts what was sent, each destination for itself, because each gets its copy.
-async fn sent(opened: &Opened, args: &ReplayArgs, out: Output) -> Result<Counted, Failure> {
+async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Result<Counted, Failure> {
     let begun = Instant::now();
     let mut progress = Progress::new(out, None);
     let (mut events, mut from) = (0, None);
@@ -145,7 +169,7 @@ async fn sent(opened: &Opened, args: &ReplayArgs, out: Output) -> Result<Counted
         }
         progress.count("counted", events);
         from = listing.next;
-        if from.is_none() || begun.elapsed() > PATIENCE {
+        if from.is_none() || events >= most || begun.elapsed() > PATIENCE {
             progress.end();
             let exact = from.is_none();
             return Ok(Counted { events, exact });

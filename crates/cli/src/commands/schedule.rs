@@ -105,7 +105,7 @@ async fn act(
         for id in wanted.ids {
             let filter = Filter {
                 status: vec![Status::Scheduled],
-                event_id: Some(EventId::from(id.as_str())),
+                event_id: vec![EventId::from(id.as_str())],
                 ..Filter::default()
             };
             let named = Named {

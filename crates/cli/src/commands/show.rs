@@ -1,6 +1,6 @@
 //! `postrider show` and `postrider dead show`: everything known about one event.
 
-use postrider_core::{EventId, EventRecord, Filter, List, Status};
+use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status};
 use serde_json::Value;
 
 use super::record::{self, Beside};
@@ -38,12 +38,9 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
         for (record, behind) in failed.keep(records.await).unwrap_or_default() {
             let router = &config.router;
             let beside = Beside { router, behind };
-            if wanted.only_dead
-                && !record
-                    .routes
-                    .iter()
-                    .any(|route| route.status == Status::DeadLetter)
-            {
+            let failed =
+                |route: &RecordedRoute| matches!(route.status, Status::DeadLetter | Status::Retrying);
+            if wanted.only_dead && !record.routes.iter().any(failed) {
                 continue;
             }
             if !out.is_json() {
@@ -57,7 +54,10 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
         }
     }
     if values.is_empty() && !failed.is_some() {
-        let what = if wanted.only_dead { "dead event" } else { "event" };
+        let what = match wanted.only_dead {
+            true => "dead or refused event",
+            false => "event",
+        };
         let failure = Failure::found(format!("there is no {what} with the id {:?}", cell(wanted.id)));
         return Err(
             failure.advice("ids are exact; the history of published events is removed after its retention")
@@ -82,7 +82,7 @@ async fn behind(opened: &Opened, record: &EventRecord) -> Result<Option<EventId>
             Status::Held,
             Status::Waiting,
         ],
-        key: Some(record.key.clone()),
+        key: vec![record.key.clone()],
         ..Filter::default()
     };
     let listing = opened.console.list(List::first(FIRST_OF_KEY, filter)).await;

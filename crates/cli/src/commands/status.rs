@@ -120,13 +120,13 @@ fn row(name: &str, stats: &Stats) -> Vec<String> {
 /// A job that somebody has to go on with, unless he is at it.
 fn unfinished(job: &Job) -> String {
     format!(
-        "the job {} ({}) of {} is {}, {} done; `postrider job resume {}` goes on with it",
+        "the job {} ({}) of {} is {}, {} done; go on with {}",
         job.id,
         job.kind.as_str(),
         cell(&job.actor),
         job.state.as_str(),
         job.touched,
-        job.id
+        job::goes_on_by(job)
     )
 }
 

@@ -1,6 +1,6 @@
 //! What a verb did, over all outboxes, as it is told at the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use postrider_core::{Chunk, EventId, JobState, Status, remedy};
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub struct Total {
     pub found: BTreeSet<String>,
     /// Outboxes that were not begun with, because somebody stopped it.
     pub left: Vec<String>,
+    /// Events that match a filter but for the state they are in.
+    left_out: BTreeMap<Status, u64>,
     jobs: Vec<Driven>,
 }
 
@@ -40,6 +42,7 @@ impl Total {
             moving: Vec::new(),
             found: BTreeSet::new(),
             left: Vec::new(),
+            left_out: BTreeMap::new(),
             jobs: Vec::new(),
         }
     }
@@ -57,6 +60,13 @@ impl Total {
         self.jobs.push(driven);
     }
 
+    /// What a filter did not mean in one outbox.
+    pub fn leave_out(&mut self, others: BTreeMap<Status, u64>) {
+        for (status, rows) in others {
+            *self.left_out.entry(status).or_default() += rows;
+        }
+    }
+
     fn refuse(&mut self, refused: Vec<(EventId, Status)>) {
         let refused = refused.into_iter().map(|(id, status)| (id.to_string(), status));
         self.refused.extend(refused);
@@ -64,8 +74,9 @@ impl Total {
 
     /// Nothing matched, which is no problem unless somebody named an event.
     pub fn nothing(self, out: Output) -> Result<Done, Failure> {
-        let text = format!("nothing to {}", self.words.0);
-        out.either(&self.value(&[]), text)?;
+        let mut lines = vec![format!("nothing to {}", self.words.0)];
+        lines.extend(self.others());
+        out.either(&self.value(&[]), lines.join("\n"))?;
         Ok(Done::Fine)
     }
 
@@ -101,12 +112,33 @@ impl Total {
             .iter()
             .map(|driven| job::value(&driven.outbox, &driven.job))
             .collect();
+        let left_out: BTreeMap<&str, u64> = self
+            .left_out
+            .iter()
+            .map(|(status, rows)| (status.as_str(), *rows))
+            .collect();
         json!({
             "touched": self.touched,
             "refused": refused,
             "unknown": unknown,
+            "left_out": left_out,
             "dry_run": self.dry_run,
             "jobs": jobs,
+        })
+    }
+
+    /// What the filter left out, and why that is right or what would take it in.
+    fn others(&self) -> impl Iterator<Item = String> {
+        self.left_out.iter().map(|(status, rows)| {
+            let why = match (self.words.0, status) {
+                ("discard", Status::Retrying) => "tried again by itself; name it by its id to discard it",
+                (verb, status) => remedy(verb, *status),
+            };
+            format!(
+                "left out: {} in state {}: {why}",
+                count(*rows, "event"),
+                status.as_str()
+            )
         })
     }
 
@@ -137,6 +169,7 @@ impl Total {
                 cell(id)
             ));
         }
+        lines.extend(self.others());
         lines.extend(self.jobs.iter().map(Driven::text));
         for name in &self.left {
             lines.push(format!("nothing was begun in the outbox {name:?}"));

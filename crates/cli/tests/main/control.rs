@@ -86,6 +86,39 @@ fn limits_add_up_until_they_are_taken_back() {
         .expect(0)
         .says("has its configured limits");
     assert!(!place.run(&["status"]).expect(0).out.contains("limited"));
-    place.run(&["limit", "events"]).expect(2).complains("--rate");
+    place
+        .run(&["limit", "events"])
+        .expect(2)
+        .complains("no limit is given")
+        .complains("--rate, --in-flight or both, or --reset");
     place.run(&["limit", "event", "--rate", "1"]).expect(2);
+}
+
+/// A pause that stands in an outbox which never sends there only frightens whoever reads its status.
+#[test]
+fn a_destination_is_paused_where_it_has_a_route() {
+    let config = r#"
+[outbox.main]
+url = "sqlite:postrider.db"
+[outbox.other]
+url = "sqlite:other.db"
+[broker.events]
+url = "file:events.jsonl"
+[broker.rest]
+url = "file:rest.jsonl"
+[[route]]
+when = { outbox = "main" }
+to = [{ broker = "events" }]
+[[route]]
+to = [{ broker = "rest" }]
+"#;
+    let place = Place::ready(config);
+    let paused = place.run(&["pause", "--destination", "events"]).expect(0);
+    assert_eq!(paused.out.lines().count(), 1, "{}", paused.out);
+    assert!(paused.out.starts_with("main:"), "{}", paused.out);
+    let limited = place.run(&["limit", "events", "--rate", "5"]).expect(0);
+    assert_eq!(limited.out.lines().count(), 1, "{}", limited.out);
+    let both = place.run(&["pause", "--destination", "rest"]).expect(0);
+    assert_eq!(both.out.lines().count(), 2, "{}", both.out);
+    place.run(&["resume", "--destination", "events"]).expect(0);
 }

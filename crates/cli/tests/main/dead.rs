@@ -42,7 +42,7 @@ fn they_are_listed_and_shown() {
     place
         .run(&["dead", "show", "order-1"])
         .expect(1)
-        .complains("no dead event");
+        .complains("no dead or refused event");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A dead event gets another payload and is sent again.
 
-use crate::support::Place;
+use crate::support::{ORDERS_ONLY, Place};
 
 #[test]
 fn an_edited_event_is_sent_with_its_new_payload_and_the_first_is_kept() {
@@ -11,9 +11,12 @@ fn an_edited_event_is_sent_with_its_new_payload_and_the_first_is_kept() {
     edit("{\"n\": 3}", &[])
         .expect(2)
         .complains("nobody can be asked here");
-    edit("{\"n\": ", &["--yes"])
-        .expect(2)
-        .complains("the new payload is refused");
+    for rest in [&[][..], &["--yes"]] {
+        edit("{\"n\": ", rest)
+            .expect(2)
+            .complains("the event would not be valid: payload: ")
+            .complains("nothing was changed");
+    }
     place.mend();
     edit("{\"n\": 3}", &["--yes"])
         .expect(0)
@@ -60,4 +63,36 @@ fn the_first_payload_of_an_edited_event_is_shown() {
         "only where it is asked for: {}",
         text.out
     );
+}
+
+/// A row that is no event is judged before anybody is asked, and what an edit cannot mend is said.
+#[test]
+fn an_edit_of_a_row_that_is_no_event_says_what_it_cannot_mend() {
+    let place = Place::ready(ORDERS_ONLY);
+    let database = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let insert = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload, headers)
+                  VALUES ('headers', 'T', 'ORDER', '1', '{}', 'none'), ('payload', 'T', 'ORDER', '2', '{', NULL)";
+    database.execute_batch(insert).unwrap();
+    place.run(&["run", "--until-empty"]).expect(1);
+    for (id, payload) in [("payload", "{still"), ("headers", "{}")] {
+        let edit = ["dead", "edit", id, "--payload", payload];
+        place
+            .run(&edit)
+            .expect(2)
+            .complains("the event would not be valid");
+    }
+    place
+        .run(&["dead", "edit", "headers", "--payload", "{}", "--yes"])
+        .expect(2)
+        .complains("headers: is not a JSON object of strings")
+        .complains("an edit changes the payload and its content type, nothing else of a row");
+    place
+        .run(&["dead", "edit", "payload", "--payload", "{}"])
+        .expect(2)
+        .complains("replace the payload of payload by 2 bytes");
+    place
+        .run(&["dead", "edit", "payload", "--payload", "{}", "--yes"])
+        .expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    assert!(place.read("events.jsonl").contains("payload"));
 }

@@ -121,7 +121,7 @@ fn a_stopped_job_is_paused() {
         .collect();
     place.pipe(&["send", "--lines"], &lines.join("\n")).expect(0);
     place.run(&["run", "--until-empty"]).expect(1);
-    let replay = ["replay", "--type", "A", "--rate", "100000", "--yes"];
+    let replay = ["replay", "--type", "A", "--rate", "99999", "--yes"];
     let running = Running::start(&place, &replay);
     let id = begun(&place, |job| job["touched"] == 512);
     let stopped = running.stop().expect(1);
@@ -134,9 +134,42 @@ fn a_stopped_job_is_paused() {
         (&shown["state"], &shown["unsent"]),
         (&"paused".into(), &512.into())
     );
+    place
+        .run(&["job", "show", &id])
+        .expect(0)
+        .says("published   until 20")
+        .says("rate        99999 copies/s");
     place.run(&["job", "cancel", &id]).expect(0).says("cancelled");
+    let shown = place.run(&["job", "show", &id, "--json"]).expect(0).json();
+    assert_eq!(
+        (&shown["touched"], &shown["unsent"]),
+        (&0.into(), &0.into()),
+        "what was taken back is not done"
+    );
     place
         .run(&["events", "--replay", &id])
         .expect(0)
         .says("no events");
+}
+
+/// Whoever goes on with a replay goes on as fast as it was begun, unless he says otherwise.
+#[test]
+fn a_resumed_replay_keeps_its_rate() {
+    let place = Place::busy();
+    let replay = ["replay", "--id", "order-1", "--rate", "7", "--yes", "--json"];
+    let replay = place.run(&replay).expect(0).json();
+    assert_eq!(replay["rate"], 7, "{replay}");
+    let id = replay["job"].as_str().unwrap();
+    place.run(&["job", "pause", id]).expect(0);
+    let resumed = place.run(&["job", "resume", id, "--json"]).expect(0).json();
+    assert_eq!(resumed["rate"], 7, "{resumed}");
+    let faster = ["job", "resume", id, "--rate", "9", "--json"];
+    assert_eq!(place.run(&faster).expect(0).json()["rate"], 9);
+    let shown = place.run(&["job", "show", id, "--json"]).expect(0).json();
+    assert_eq!(shown["rate"], 9, "{shown}");
+    let audited = lines(&place.run(&["audit", "--json"]).expect(0).out);
+    assert!(
+        audited.iter().any(|entry| entry["action"] == "pace_job"),
+        "{audited:?}"
+    );
 }

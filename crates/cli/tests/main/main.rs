@@ -23,4 +23,5 @@ mod purge;
 mod refuse;
 mod replay;
 mod schedule;
+mod stalled;
 mod support;

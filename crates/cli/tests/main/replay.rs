@@ -57,6 +57,28 @@ fn a_replay_needs_a_choice() {
         .run(&["replay", "--type", "Nothing"])
         .expect(0)
         .says("nothing to replay");
+    place
+        .run(&["replay", "--type", "Nothing", "--yes"])
+        .expect(0)
+        .says("nothing to replay");
+    place.run(&["replay", "--id", "nobody", "--yes"]).expect(1);
+    place.run(&["job", "list"]).expect(0).says("no jobs");
+    for window in [["1h", "2h"], ["2026-11-08T09:00:00Z", "2026-11-08T09:00:00Z"]] {
+        place
+            .run(&["replay", "--since", window[0], "--until", window[1], "--yes"])
+            .expect(2)
+            .complains("is not before --until");
+    }
+    place
+        .run(&[
+            "archive", "restore", "--dir", "a", "--since", "1h", "--until", "2h",
+        ])
+        .expect(2)
+        .complains("is not before --until");
+    place
+        .run(&["events", "--since", "1h", "--older-than", "2h"])
+        .expect(2)
+        .complains("--older-than how old it must be");
     let none = ORDERS_ONLY.replace("[outbox.main]", "[outbox.main]\nhistory = \"none\"");
     let place = Place::ready(&none);
     place
@@ -105,4 +127,32 @@ fn a_replay_keeps_the_order_of_keys() {
         copies
     );
     assert_eq!(arrived.len() as u64, 1_600 + copies);
+}
+
+#[test]
+fn several_ids_types_and_keys_at_once() {
+    let place = Place::ready(ORDERS_ONLY);
+    for n in 1..=4 {
+        place
+            .send(&format!("order-{n}"), &format!("ORDER/{n}"), "{}")
+            .expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(0);
+    let would = |args: &[&str]| {
+        let args = [&["replay", "--dry-run", "--json"][..], args].concat();
+        place.run(&args).expect(0).json()["touched"].clone()
+    };
+    assert_eq!(would(&["--id", "order-1", "--id", "order-3"]), 2);
+    assert_eq!(
+        would(&["--key", "ORDER/1", "--key", "ORDER/2", "--key", "ORDER/9"]),
+        2
+    );
+    assert_eq!(
+        would(&["--type", "OrderPlaced", "--type", "Other", "--id", "order-4"]),
+        1
+    );
+    let replayed = ["replay", "--id", "order-1", "--id", "order-3", "--yes"];
+    place.run(&replayed).expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    assert_eq!(place.read("events.jsonl").lines().count(), 6);
 }

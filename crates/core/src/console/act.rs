@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Cursor, Status};
-use crate::{DestinationName, EventId, Filter, Payload};
+use crate::{DestinationName, EventId, Filter, Payload, StoreError, StoreErrorKind};
 
 /// What to do with parked rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,26 @@ pub struct Edit {
     pub payload: Payload,
     /// The new content type; none: as it was.
     pub content_type: Option<String>,
+    /// Only say whether it would work.
+    pub dry_run: bool,
     /// Who asks, for the audit.
     pub actor: String,
+}
+
+impl Edit {
+    /// The error of a row that would be no event with the new payload either.
+    pub fn refused(reason: &str) -> StoreError {
+        let text = format!("the event would not be valid: {reason}");
+        let error = StoreError::new(StoreErrorKind::Invalid, text);
+        let is_mendable = ["payload", "content_type"]
+            .iter()
+            .any(|part| reason.starts_with(part));
+        match is_mendable {
+            true => error,
+            false => error.with_advice(
+                "nothing was changed: an edit changes the payload and its content type, nothing else of a row; discard it \
+                 with `postrider dead discard` and have the service write the event anew",
+            ),
+        }
+    }
 }

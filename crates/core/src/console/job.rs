@@ -67,11 +67,11 @@ impl JobKind {
     }
 }
 
-impl NewJob {
+impl JobKind {
     /// What the column `spec` keeps: enough for anyone to go on with it.
-    pub fn spec(&self) -> String {
-        let mut spec = json!({ "filter": self.filter.to_json() });
-        match &self.kind {
+    pub fn spec(&self, filter: &Filter) -> String {
+        let mut spec = json!({ "filter": filter.to_json() });
+        match self {
             JobKind::Act(Verb::Discard(reason)) => spec["reason"] = reason.as_str().into(),
             JobKind::Act(Verb::Move(by)) => spec["in_seconds"] = by.as_secs().into(),
             JobKind::Replay(replay) => {
@@ -79,14 +79,13 @@ impl NewJob {
                 spec["until"] = replay.until.map(|at| at.0).into();
                 spec["to"] = replay.to.as_ref().map(DestinationName::as_str).into();
                 spec["restored"] = replay.restored.as_ref().map(JobId::as_str).into();
+                spec["rate"] = replay.rate.into();
             }
             JobKind::Act(Verb::Redrive) | JobKind::Archive | JobKind::Restore => {}
         }
         spec.to_string()
     }
-}
 
-impl JobKind {
     /// Kind and filter of the columns `kind` and `spec`.
     pub fn of_spec(kind: &str, spec: &str) -> Option<(Self, Filter)> {
         let spec: Value = serde_json::from_str(spec).ok()?;
@@ -102,6 +101,7 @@ impl JobKind {
                 until: time("until"),
                 to: text("to").map(DestinationName::from),
                 restored: text("restored").map(JobId::from),
+                rate: spec["rate"].as_u64().and_then(|rate| u32::try_from(rate).ok()),
             }),
             "archive" => JobKind::Archive,
             "restore" => JobKind::Restore,
@@ -122,6 +122,9 @@ pub struct Replay {
     pub to: Option<DestinationName>,
     /// Taken from what this job restored instead of from the history.
     pub restored: Option<JobId>,
+    /// Copies a second, at most; none: as many as whoever drives it makes. The job keeps it, so that whoever goes on with
+    /// it goes on as fast and no faster.
+    pub rate: Option<u32>,
 }
 
 impl Replay {
@@ -204,6 +207,22 @@ pub struct Job {
     pub updated_at: Timestamp,
 }
 
+impl Job {
+    /// The job after a person's verb; none: it changes nothing. One that has ended stays as it is.
+    pub fn after(&self, verb: JobVerb) -> Option<Job> {
+        let mut job = self.clone();
+        match (verb, &mut job.kind) {
+            _ if matches!(self.state, JobState::Cancelled | JobState::Done) => {}
+            (JobVerb::Pause, _) => job.state = JobState::Paused,
+            (JobVerb::Resume, _) => job.state = JobState::Running,
+            (JobVerb::Cancel, _) => job.state = JobState::Cancelled,
+            (JobVerb::Pace(rate), JobKind::Replay(replay)) => replay.rate = Some(rate),
+            (JobVerb::Pace(_), _) => {}
+        }
+        (job != *self).then_some(job)
+    }
+}
+
 /// What one step of a job did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -220,8 +239,10 @@ pub enum JobVerb {
     Pause,
     /// Lets a paused one go on.
     Resume,
-    /// Ends it. Copies of a replay that were not sent yet are taken back.
+    /// Ends it. Copies of a replay that were not sent yet are taken back, and are not counted as done any more.
     Cancel,
+    /// Changes how many copies a second a replay makes at most.
+    Pace(u32),
 }
 
 impl JobVerb {
@@ -231,16 +252,7 @@ impl JobVerb {
             JobVerb::Pause => "pause_job",
             JobVerb::Resume => "resume_job",
             JobVerb::Cancel => "cancel_job",
-        }
-    }
-
-    /// The state of a job after it. A job that has ended stays as it is.
-    pub fn applied_to(self, state: JobState) -> JobState {
-        match (self, state) {
-            (_, JobState::Cancelled | JobState::Done) => state,
-            (JobVerb::Pause, _) => JobState::Paused,
-            (JobVerb::Resume, _) => JobState::Running,
-            (JobVerb::Cancel, _) => JobState::Cancelled,
+            JobVerb::Pace(_) => "pace_job",
         }
     }
 }
@@ -261,13 +273,14 @@ mod tests {
                 until: Some(Timestamp(5)),
                 to: Some("other".into()),
                 restored: Some("r".into()),
+                rate: Some(50),
             }),
             JobKind::Archive,
             JobKind::Restore,
         ];
         for kind in kinds {
             let filter = Filter {
-                key: Some("ORDER/1".to_owned()),
+                key: vec!["ORDER/1".to_owned()],
                 ..Filter::default()
             };
             let job = NewJob {
@@ -275,7 +288,7 @@ mod tests {
                 filter,
                 actor: "ann".to_owned(),
             };
-            let read = JobKind::of_spec(job.kind.as_str(), &job.spec());
+            let read = JobKind::of_spec(job.kind.as_str(), &job.kind.spec(&job.filter));
             assert_eq!(read, Some((job.kind, job.filter)));
         }
     }

@@ -74,7 +74,7 @@ impl Cursor {
         match place.parse() {
             Ok(place) => Ok((place, destination.to_owned())),
             Err(_) => Err(StoreError::new(
-                StoreErrorKind::Other,
+                StoreErrorKind::Invalid,
                 "the cursor is not one that this outbox gave out; start the listing again",
             )),
         }

@@ -54,7 +54,7 @@ pub trait Console: Send + Sync {
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>>;
 
     /// Changes the payload of a dead or refused event and sends it again. Refused with its state where it is in another
-    /// one; an event that would not be valid with the new payload is an error, and nothing is changed.
+    /// one; an event that would not be valid with the new payload is an error of the kind `Invalid`, and nothing is changed.
     fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
         let _ = edit;
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -83,7 +83,7 @@ pub trait Console: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Pauses, resumes or cancels a job. One that has ended is answered as it is; an unknown one is an error.
+    /// Pauses, resumes, cancels or paces a job. One that has ended is answered as it is; an unknown one is an error.
     fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
         let _ = (job, verb, actor);
         Box::pin(async { Err(StoreError::unsupported()) })

@@ -61,7 +61,7 @@ async fn a_replay_sends_copies_that_say_so_in_order() {
     let job = NewJob {
         kind: JobKind::Replay(Replay::default()),
         filter: Filter {
-            key: Some("Test/a".to_owned()),
+            key: vec!["Test/a".to_owned()],
             ..Filter::default()
         },
         actor: "test".to_owned(),

@@ -30,7 +30,7 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
         false => apply(view, &act.verb, &taken.places).await?,
     };
     if taken.seen == 0 {
-        taken.refused = elsewhere(view, act.filter.event_id.as_ref()).await?;
+        taken.refused = elsewhere(view, &act.filter.event_id).await?;
     }
     let chunk = Chunk {
         touched,
@@ -44,7 +44,7 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
             detail: &act.detail(),
             touched: chunk.touched,
             refused: chunk.refused.len() as u64,
-            event_id: act.filter.event_id.as_ref().map(EventId::as_str),
+            event_id: act.filter.only_id().map(EventId::as_str),
             job: None,
         };
         audit::note(view, deed).await?;
@@ -247,15 +247,13 @@ async fn discard(view: &View, seqs: &[i64], names: &[&str], reason: &str) -> Res
     Ok(gone)
 }
 
-/// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
-pub(super) async fn elsewhere(view: &View, id: Option<&EventId>) -> Result<Vec<(EventId, Status)>> {
-    let Some(id) = id else {
-        return Ok(Vec::new());
-    };
-    let records = list::by_id(view, id).await?;
-    Ok(records
-        .into_iter()
-        .filter(|record| !record.status().is_parked())
-        .map(|record| (record.event_id.clone(), record.status()))
-        .collect())
+/// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
+pub(super) async fn elsewhere(view: &View, ids: &[EventId]) -> Result<Vec<(EventId, Status)>> {
+    let mut found = Vec::new();
+    for id in ids {
+        let records = list::by_id(view, id).await?;
+        let outside = records.iter().filter(|record| !record.status().is_parked());
+        found.extend(outside.map(|record| (record.event_id.clone(), record.status())));
+    }
+    Ok(found)
 }

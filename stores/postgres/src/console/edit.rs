@@ -1,6 +1,6 @@
 //! A payload that a person changes. The first one is kept, and the event is sent again with the new one.
 
-use postrider_core::{Chunk, Edit, Event, Payload, Status, StoreErrorKind};
+use postrider_core::{Chunk, Edit, Event, Payload, Status};
 
 use super::act::{AGAIN, elsewhere};
 use super::{View, audit, status};
@@ -38,13 +38,16 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
         let hash = stored.event.payload.hash();
         changed(stored.event, edit)?;
         let place = (row::place(stored.seq), row.try_get::<_, String>("destination")?);
-        if change(view, edit, &place).await? {
+        if edit.dry_run || change(view, edit, &place).await? {
             was.push(hash);
             chunk.touched += 1;
         }
     }
     if chunk == Chunk::default() {
-        chunk.refused = elsewhere(view, Some(&edit.event_id)).await?;
+        chunk.refused = elsewhere(view, std::slice::from_ref(&edit.event_id)).await?;
+    }
+    if edit.dry_run {
+        return Ok(chunk);
     }
     if chunk.touched > 0 {
         view.ring().await?;
@@ -80,8 +83,7 @@ fn changed(event: Event, edit: &Edit) -> Result<()> {
 }
 
 fn invalid(reason: String) -> Error {
-    let text = format!("the event would not be valid: {reason}; nothing was changed");
-    Error::new(StoreErrorKind::Other, text)
+    Edit::refused(&reason).into()
 }
 
 async fn change(view: &View, edit: &Edit, (place, name): &(i64, String)) -> Result<bool> {

@@ -47,7 +47,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
             &[
                 &id.as_str(),
                 &new.kind.as_str(),
-                &storable(&new.spec()),
+                &storable(&new.kind.spec(&new.filter)),
                 &JobState::Running.as_str(),
                 &storable(&new.actor),
             ],
@@ -107,34 +107,45 @@ async fn step_verb(view: &View, filed: &Filed, verb: &Verb, limit: u32) -> Resul
     Ok(taken.refused)
 }
 
-/// Pauses, resumes or cancels a job.
+/// Pauses, resumes, cancels or paces a job.
 pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
     let filed = locked(view, id).await?;
-    let state = verb.applied_to(filed.job.state);
-    if state != filed.job.state {
-        let ended = state == JobState::Cancelled;
-        let sql = view.sql(
-            "UPDATE {outbox_job} SET state = $2, updated_at = clock_timestamp(),
-             ended_at = CASE WHEN $3 THEN clock_timestamp() END WHERE id = $1",
-        );
-        view.client()
-            .execute(&sql, &[&filed.job.id.as_str(), &state.as_str(), &ended])
-            .await?;
-        let mut back = 0;
-        if ended {
-            let sql = view.sql("DELETE FROM {outbox_parked} WHERE replay_id = $1");
-            back = view.client().execute(&sql, &[&filed.job.id.as_str()]).await?;
-        }
-        let deed = audit::Deed {
-            actor,
-            action: verb.as_str(),
-            detail: "{}",
-            touched: back,
-            job: Some(filed.job.id.as_str()),
-            ..audit::Deed::default()
-        };
-        audit::note(view, deed).await?;
+    let Some(job) = filed.job.after(verb) else {
+        return Ok(filed.job);
+    };
+    let ended = job.state == JobState::Cancelled;
+    let mut back = 0;
+    if ended {
+        let sql = view.sql("DELETE FROM {outbox_parked} WHERE replay_id = $1");
+        back = view.client().execute(&sql, &[&job.id.as_str()]).await?;
     }
+    let sql = view.sql(
+        "UPDATE {outbox_job} SET state = $2, spec = $3, touched = greatest(touched - $4, 0),
+         updated_at = clock_timestamp(), ended_at = CASE WHEN $5 THEN clock_timestamp() END WHERE id = $1",
+    );
+    let spec = job.kind.spec(&job.filter);
+    let taken_back = i64::try_from(back).unwrap_or(i64::MAX);
+    view.client()
+        .execute(
+            &sql,
+            &[
+                &job.id.as_str(),
+                &job.state.as_str(),
+                &storable(&spec),
+                &taken_back,
+                &ended,
+            ],
+        )
+        .await?;
+    let deed = audit::Deed {
+        actor,
+        action: verb.as_str(),
+        detail: "{}",
+        touched: back,
+        job: Some(job.id.as_str()),
+        ..audit::Deed::default()
+    };
+    audit::note(view, deed).await?;
     Ok(load(view, id, "").await?.job)
 }
 
@@ -196,7 +207,7 @@ pub(crate) async fn load(view: &View, id: &JobId, lock: &str) -> Result<Filed> {
         .await?
         .ok_or_else(|| {
             let text = format!("there is no job {id}; `postrider job list` shows those there are");
-            Error::new(StoreErrorKind::Other, text)
+            Error::new(StoreErrorKind::Invalid, text)
         })?;
     read(&row)
 }

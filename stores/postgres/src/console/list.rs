@@ -84,7 +84,7 @@ pub(super) async fn show(view: &View, id: &EventId) -> Result<Vec<EventRecord>> 
 /// The same without what happened to it.
 pub(super) async fn by_id(view: &View, id: &EventId) -> Result<Vec<EventRecord>> {
     let filter = Filter {
-        event_id: Some(id.clone()),
+        event_id: vec![id.clone()],
         ..Filter::default()
     };
     Ok(list(view, &List::first(u32::MAX, filter)).await?.events)

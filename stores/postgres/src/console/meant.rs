@@ -1,7 +1,7 @@
 //! A filter as conditions of SQL. They let through at least what the filter is about; where that is more, the filter
 //! itself decides behind them.
 
-use postrider_core::{Filter, Status};
+use postrider_core::{EventId, Filter, Status};
 
 use crate::clock;
 use crate::row::storable;
@@ -53,7 +53,6 @@ impl Meant {
 
     fn event(&mut self, filter: &Filter, table: Table) {
         let same = [
-            ("event_id", filter.event_id.as_ref().map(|id| id.as_str())),
             ("replay_id", filter.replay.as_ref().map(|id| id.as_str())),
             (
                 "destination",
@@ -68,39 +67,59 @@ impl Meant {
                 self.sql.push_str(&format!(" AND {column} = {value}"));
             }
         }
-        if let Some(name) = &filter.event_type {
-            let value = self.parameter(name);
-            self.hashed("event_type", &value, table);
+        let ids = self.parameters(filter.event_id.iter().map(EventId::as_str));
+        self.one_of("event_id", &ids);
+        let types = self.parameters(filter.event_type.iter().map(String::as_str));
+        self.hashed("event_type", &types, table);
+        let keys = self.parameters(filter.key.iter().map(String::as_str));
+        self.hashed(KEY, &keys, table);
+        if table == Table::Sent {
+            self.keys_of_history(&filter.key, &keys);
         }
-        if let Some(key) = &filter.key {
-            let value = self.parameter(key);
-            self.hashed(KEY, &value, table);
-            if table == Table::Sent {
-                self.key_of_history(key, &value);
-            }
+    }
+
+    fn parameters<'a>(&mut self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
+        values.map(|value| self.parameter(value)).collect()
+    }
+
+    /// Equal to one of some parameters; where there are none, to anything.
+    fn one_of(&mut self, column: &str, values: &[String]) {
+        match values {
+            [] => {}
+            [one] => self.sql.push_str(&format!(" AND {column} = {one}")),
+            several => self
+                .sql
+                .push_str(&format!(" AND {column} IN ({})", several.join(", "))),
         }
     }
 
     /// Parked rows have an index of the hash, because the text may be longer than an entry.
-    fn hashed(&mut self, column: &str, value: &str, table: Table) {
+    fn hashed(&mut self, column: &str, values: &[String], table: Table) {
         if table == Table::Parked {
-            self.sql.push_str(&format!(" AND md5({column}) = md5({value})"));
+            let hashes: Vec<String> = values.iter().map(|value| format!("md5({value})")).collect();
+            self.one_of(&format!("md5({column})"), &hashes);
         }
-        self.sql.push_str(&format!(" AND {column} = {value}"));
+        self.one_of(column, values);
     }
 
     /// The history knows which stretches may hold a key that was given, or an id of an aggregate: what stands behind
     /// any slash of the key may be one.
-    fn key_of_history(&mut self, key: &str, value: &str) {
-        let mut either = vec![format!("event_key = {value}")];
-        for (at, _) in key.match_indices('/').take(8) {
-            let id = self.parameter(&key[at + 1..]);
-            either.push(format!("aggregate_id = {id}"));
-        }
+    fn keys_of_history(&mut self, keys: &[String], values: &[String]) {
         // With more slashes than that nothing is ruled out.
-        if key.matches('/').count() <= 8 {
-            self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
+        if keys.is_empty() || keys.iter().any(|key| key.matches('/').count() > 8) {
+            return;
         }
+        let mut either: Vec<String> = values
+            .iter()
+            .map(|value| format!("event_key = {value}"))
+            .collect();
+        for key in keys {
+            for (at, _) in key.match_indices('/') {
+                let id = self.parameter(&key[at + 1..]);
+                either.push(format!("aggregate_id = {id}"));
+            }
+        }
+        self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
     }
 
     fn ages(&mut self, filter: &Filter, table: Table, now: i64) {

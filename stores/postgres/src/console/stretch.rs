@@ -126,7 +126,7 @@ pub(super) async fn history(
     wanted: usize,
     budget: &mut Budget,
 ) -> Result<Arm> {
-    if filter.event_id.is_some() {
+    if !filter.event_id.is_empty() {
         return directly(view, "seq", meant, way, at, wanted).await;
     }
     let last = last_place(view).await?;
@@ -138,7 +138,7 @@ pub(super) async fn history(
     let mut size = STRETCH;
     while way.goes_on(at, last) {
         if budget.is_spent() {
-            if filter.key.is_none() && filter.event_type.is_none() {
+            if filter.key.is_empty() && filter.event_type.is_empty() {
                 return Ok((found, Some(at)));
             }
             // What was not found so far is rare, and its index tells which stretches cannot hold it.

@@ -242,12 +242,12 @@ async fn a_long_history_is_searched_in_bounded_steps() {
         (ids, page.next)
     };
     let rare = Filter {
-        event_type: Some("Rare".to_owned()),
+        event_type: vec!["Rare".to_owned()],
         ..Filter::default()
     };
     assert_eq!(ask(&rare, None).await, (vec!["e5".to_owned()], None));
     let key = Filter {
-        key: Some("A/60001".to_owned()),
+        key: vec!["A/60001".to_owned()],
         ..Filter::default()
     };
     assert_eq!(ask(&key, None).await, (vec!["e60001".to_owned()], None));

@@ -139,6 +139,7 @@ async fn every_verb_and_every_duty_is_granted() {
         destination: None,
         payload: Payload::Text("{}".to_owned()),
         content_type: None,
+        dry_run: false,
         actor: "ann".to_owned(),
     };
     assert_eq!(store.edit(edit).await.expect("edited").touched, 1);

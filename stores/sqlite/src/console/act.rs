@@ -37,7 +37,7 @@ pub(super) fn act(view: &View<'_>, act: &Act) -> Result<Chunk> {
         write_down(
             view,
             &Entry {
-                event_id: act.filter.event_id.as_ref(),
+                event_id: act.filter.only_id(),
                 touched: chunk.touched,
                 refused: chunk.refused.len() as u64,
                 ..Entry::new(&act.actor, act.verb.as_str(), &act.detail())
@@ -183,15 +183,13 @@ fn move_to(view: &View<'_>, place: i64, destination: &str, at: Timestamp) -> Res
     Ok(())
 }
 
-/// Where an event that was named, but is not parked, stands instead: the person who named it wants to know.
+/// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
 pub(super) fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(EventId, Status)>> {
-    let Some(id) = &filter.event_id else {
-        return Ok(Vec::new());
-    };
-    let records = list::find(view, id)?;
-    Ok(records
-        .into_iter()
-        .filter(|record| !record.status().is_parked())
-        .map(|record| (record.event_id.clone(), record.status()))
-        .collect())
+    let mut found = Vec::new();
+    for id in &filter.event_id {
+        let records = list::find(view, id)?;
+        let outside = records.iter().filter(|record| !record.status().is_parked());
+        found.extend(outside.map(|record| (record.event_id.clone(), record.status())));
+    }
+    Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Where to look for what a filter is about: of each table, one index, in the order of the places.
 
-use postrider_core::{Filter, Status};
+use postrider_core::{EventId, Filter, JobId, Status};
 use rusqlite::params;
 use rusqlite::types::Value;
 
@@ -51,7 +51,7 @@ impl Arm {
             Some((only, value)) => (String::new(), only, value),
             None => {
                 let (index, only, value) = parked_way(filter);
-                (format!("INDEXED BY {{{index}}}"), only.to_owned(), value)
+                (format!("INDEXED BY {{{index}}}"), only, value)
             }
         };
         let (beyond, order) = match towards {
@@ -80,15 +80,12 @@ impl Arm {
 
     fn sent(view: &View<'_>, filter: &Filter, towards: Towards) -> Arm {
         // A row without an id of its own is in the history with the one that its place gave it.
-        let (table, only, value) = match &filter.event_id {
-            Some(id) => (
-                "{outbox_sent} INDEXED BY {outbox_sent_event}",
-                "event_id = ?2",
-                Value::Text(id.as_str().to_owned()),
-            ),
+        let ids = one_of("event_id", filter.event_id.iter().map(EventId::as_str));
+        let (table, only, value) = match ids {
+            Some((only, value)) => ("{outbox_sent} INDEXED BY {outbox_sent_event}", only, value),
             None => (
                 "{outbox_sent} INDEXED BY {outbox_sent_place}",
-                "?2 IS NULL",
+                "?2 IS NULL".to_owned(),
                 Value::Null,
             ),
         };
@@ -127,38 +124,64 @@ impl Arm {
     }
 }
 
-/// The condition for the event with an id: its row, wherever it is, and copies that replays made of it. A row that was
-/// inserted without an id is found by its place.
+/// The condition that a column is one of some texts, and the value ?2 in it; none: there are none.
+pub(super) fn one_of<'a>(column: &str, texts: impl Iterator<Item = &'a str>) -> Option<(String, Value)> {
+    let texts: Vec<&str> = texts.collect();
+    match texts.as_slice() {
+        [] => None,
+        [one] => Some((format!("{column} = ?2"), Value::Text((*one).to_owned()))),
+        several => Some((
+            format!("{column} IN (SELECT value FROM json_each(?2))"),
+            Value::Text(serde_json::json!(several).to_string()),
+        )),
+    }
+}
+
+/// The condition for events with some ids: their rows, wherever they are, and copies that replays made of them. A row
+/// that was inserted without an id is found by its place.
 fn by_id(view: &View<'_>, filter: &Filter) -> Option<(String, Value)> {
-    let id = filter.event_id.as_ref()?;
-    let only = match row::place_of(&view.standing.outbox_id, id) {
-        Some(place) => format!("(seq = {place} OR event_id = ?2)"),
-        None => "event_id = ?2".to_owned(),
-    };
-    Some((only, Value::Text(id.as_str().to_owned())))
+    let (only, value) = one_of("event_id", filter.event_id.iter().map(EventId::as_str))?;
+    let places = filter.event_id.iter();
+    let places = places.filter_map(|id| row::place_of(&view.standing.outbox_id, id));
+    let either: Vec<String> = places
+        .map(|place| format!("seq = {place}"))
+        .chain([only])
+        .collect();
+    Some((format!("({})", either.join(" OR ")), value))
 }
 
 /// The index that leaves the fewest parked rows to look at, with its condition and the value ?2 in it.
-fn parked_way(filter: &Filter) -> (&'static str, &'static str, Value) {
-    let text = |text: &str| Value::Text(text.to_owned());
-    if let Some(replay) = &filter.replay {
-        return ("outbox_parked_replay", "replay_id = ?2", text(replay.as_str()));
-    }
-    if let Some(key) = &filter.key {
-        let only = "coalesce(event_key, aggregate_type || '/' || aggregate_id) = ?2";
-        return ("outbox_parked_key", only, text(key));
-    }
-    if let Some(group) = &filter.error_group {
-        return ("outbox_parked_group", "error_group = ?2", text(group));
-    }
-    if let Some(kind) = &filter.error_kind {
-        return ("outbox_parked_error", "error_kind = ?2", text(kind));
-    }
-    if filter.wants_parked() == (true, false) {
-        return ("outbox_parked_dead", "dead = 1 AND ?2 IS NULL", Value::Null);
-    }
-    if let Some(name) = &filter.event_type {
-        return ("outbox_parked_type", "event_type = ?2", text(name));
-    }
-    ("outbox_parked_place", "?2 IS NULL", Value::Null)
+fn parked_way(filter: &Filter) -> (&'static str, String, Value) {
+    let is = |column: &str, texts: &[String]| one_of(column, texts.iter().map(String::as_str));
+    let ways = [
+        (
+            "outbox_parked_replay",
+            one_of("replay_id", filter.replay.iter().map(JobId::as_str)),
+        ),
+        (
+            "outbox_parked_key",
+            is(
+                "coalesce(event_key, aggregate_type || '/' || aggregate_id)",
+                &filter.key,
+            ),
+        ),
+        (
+            "outbox_parked_group",
+            one_of("error_group", filter.error_group.iter().map(String::as_str)),
+        ),
+        (
+            "outbox_parked_error",
+            one_of("error_kind", filter.error_kind.iter().map(String::as_str)),
+        ),
+        (
+            "outbox_parked_dead",
+            (filter.wants_parked() == (true, false))
+                .then(|| ("dead = 1 AND ?2 IS NULL".to_owned(), Value::Null)),
+        ),
+        ("outbox_parked_type", is("event_type", &filter.event_type)),
+    ];
+    let way = ways.into_iter().find_map(|(index, way)| Some((index, way?)));
+    let (index, (only, value)) =
+        way.unwrap_or_else(|| ("outbox_parked_place", ("?2 IS NULL".to_owned(), Value::Null)));
+    (index, only, value)
 }

@@ -1,6 +1,6 @@
 //! A person changes a payload and sends the event again.
 
-use postrider_core::{Chunk, Edit, Filter, Payload, Status, StoreErrorKind};
+use postrider_core::{Chunk, Edit, Filter, Payload, Status};
 use rusqlite::params;
 use serde_json::json;
 
@@ -8,12 +8,12 @@ use super::View;
 use super::act::{elsewhere, redrive};
 use super::arm::{Arm, Towards};
 use super::audit::{Entry, write_down};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::row::Stored;
 
 pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
     let filter = Filter {
-        event_id: Some(edit.event_id.clone()),
+        event_id: vec![edit.event_id.clone()],
         destination: edit.destination.clone(),
         ..Filter::default()
     };
@@ -27,18 +27,25 @@ pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
             chunk.refused.push((row.event_id().clone(), row.status()));
             continue;
         }
+        view.tx.execute_batch("SAVEPOINT edit")?;
         keep_original(view, row.place, &row.destination, &edit.actor)?;
         before.push(stored(view, row.place, &row.destination)?.payload_hash());
         change(view, row.place, &row.destination, edit)?;
         redrive(view, row.place, &row.destination)?;
         if let Err(reason) = stored(view, row.place, &row.destination)?.event {
-            let text = format!("the event would not be valid with this payload: {reason}");
-            return Err(Error::new(StoreErrorKind::Other, text));
+            return Err(Edit::refused(&reason).into());
         }
+        if edit.dry_run {
+            view.tx.execute_batch("ROLLBACK TO edit")?;
+        }
+        view.tx.execute_batch("RELEASE edit")?;
         chunk.touched += 1;
     }
     if chunk == Chunk::default() {
         chunk.refused = elsewhere(view, &filter)?;
+    }
+    if edit.dry_run {
+        return Ok(chunk);
     }
     // The audit names payloads by their hashes: what is in them is nobody's to read there.
     let mut detail = filter.to_json();

@@ -25,7 +25,14 @@ pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
     );
     let id = JobId::new();
     let (bound, now) = (bound(view, &new.kind)?, view.standing.now);
-    let values = params![id.as_str(), new.kind.as_str(), new.spec(), new.actor, bound, now];
+    let values = params![
+        id.as_str(),
+        new.kind.as_str(),
+        new.kind.spec(&new.filter),
+        new.actor,
+        bound,
+        now
+    ];
     view.tx.execute(&sql, values)?;
     Ok(load(view, &id)?.job)
 }
@@ -96,36 +103,32 @@ pub(crate) fn advance(view: &View<'_>, job: &Job, touched: u64, refused: u64) ->
     if touched + refused == 0 {
         return Ok(());
     }
-    let as_begun = NewJob {
-        kind: job.kind.clone(),
-        filter: job.filter.clone(),
-        actor: job.actor.clone(),
-    };
     write_down(
         view,
         &Entry {
             touched,
             refused,
             job: Some(&job.id),
-            event_id: job.filter.event_id.as_ref(),
-            ..Entry::new(&job.actor, job.kind.as_str(), &as_begun.spec())
+            ..Entry::new(&job.actor, job.kind.as_str(), &job.kind.spec(&job.filter))
         },
     )
 }
 
-/// Pauses, resumes or cancels.
+/// Pauses, resumes, cancels or paces.
 pub(super) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
-    let mut job = load(view, id)?.job;
-    let state = verb.applied_to(job.state);
-    if state == job.state {
-        return Ok(job);
-    }
-    job.state = state;
+    let found = load(view, id)?.job;
+    let Some(job) = found.after(verb) else {
+        return Ok(found);
+    };
     advance(view, &job, 0, 0)?;
-    let taken_back = match (&job.kind, state) {
+    let taken_back = match (&job.kind, job.state) {
         (JobKind::Replay(_), JobState::Cancelled) => replay::take_back(view, id)?,
         _ => 0,
     };
+    let sql = view.sql("UPDATE {outbox_job} SET spec = ?2, touched = max(touched - ?3, 0) WHERE id = ?1");
+    let spec = job.kind.spec(&job.filter);
+    view.tx
+        .execute(&sql, params![id.as_str(), spec, number(taken_back)])?;
     write_down(
         view,
         &Entry {
@@ -164,7 +167,7 @@ pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
         .optional()?;
     found.unwrap_or_else(|| {
         let text = format!("there is no job {id}; `postrider job list` shows those that are");
-        Err(Error::new(StoreErrorKind::Other, text))
+        Err(Error::new(StoreErrorKind::Invalid, text))
     })
 }
 

@@ -46,7 +46,7 @@ pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
 /// Every record that has the id.
 pub(super) fn find(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
     let filter = Filter {
-        event_id: Some(id.clone()),
+        event_id: vec![id.clone()],
         ..Filter::default()
     };
     let all = List::first(u32::MAX, filter);

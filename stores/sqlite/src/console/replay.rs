@@ -1,9 +1,10 @@
 //! Replays: copies of sent events, parked under keys of their own, so that relays send them beside the live flow.
 
-use postrider_core::{Cursor, Filter, JobId, JobState, Replay};
+use postrider_core::{Cursor, EventId, Filter, JobId, JobState, Replay};
 use rusqlite::types::Value;
 use rusqlite::{Row, params};
 
+use super::arm::one_of;
 use super::job::{Work, advance};
 use super::seen::{self, Seen};
 use super::{View, place_of};
@@ -44,8 +45,8 @@ struct Source<'a> {
     filter: &'a Filter,
     table: &'static str,
     index: &'static str,
-    /// The condition on ?3: an id, or the job that restored.
-    only: &'static str,
+    /// The condition on ?2: ids, or the job that restored.
+    only: String,
     value: Value,
     since: i64,
     until: i64,
@@ -55,21 +56,19 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     fn of(work: &'a Work, replay: &Replay) -> Self {
         let filter = &work.job.filter;
-        let text = |text: &str| Value::Text(text.to_owned());
-        let (table, index, only, value) = match (&replay.restored, &filter.event_id) {
+        let ids = one_of("event_id", filter.event_id.iter().map(EventId::as_str));
+        let (table, index, (only, value)) = match (&replay.restored, ids) {
             (Some(job), _) => (
                 "{outbox_restored}",
                 "{outbox_restored_place}",
-                "job_id = ?3",
-                text(job.as_str()),
+                ("job_id = ?2".to_owned(), Value::Text(job.as_str().to_owned())),
             ),
-            (None, Some(id)) => (
+            (None, Some(ids)) => ("{outbox_sent}", "{outbox_sent_event}", ids),
+            (None, None) => (
                 "{outbox_sent}",
-                "{outbox_sent_event}",
-                "event_id = ?3",
-                text(id.as_str()),
+                "{outbox_sent_place}",
+                ("?2 IS NULL".to_owned(), Value::Null),
             ),
-            (None, None) => ("{outbox_sent}", "{outbox_sent_place}", "?3 IS NULL", Value::Null),
         };
         Self {
             filter,
@@ -96,7 +95,7 @@ impl<'a> Source<'a> {
         let sql = view.sql(&format!(
             "SELECT {columns}, id, published_at, outcome = 'published' AND replay_id IS NULL AND destination IS NOT NULL
              FROM {table} INDEXED BY {index}
-             WHERE {only} AND seq >= ?1 AND (seq > ?1 OR coalesce(destination, '') > ?2) AND seq <= ?4
+             WHERE {only} AND seq >= ?1 AND (seq > ?1 OR coalesce(destination, '') > ?3) AND seq <= ?4
              ORDER BY seq, coalesce(destination, '') LIMIT ?5",
             columns = seen::SENT,
             table = self.table,
@@ -105,7 +104,7 @@ impl<'a> Source<'a> {
         ));
         let mut statement = view.tx.prepare_cached(&sql)?;
         let visits = i64::try_from(VISITS).unwrap_or(i64::MAX);
-        let mut rows = statement.query(params![at.0, at.1, self.value, self.bound, visits])?;
+        let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, visits])?;
         let (mut chosen, mut visited) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             if chosen.len() == room {

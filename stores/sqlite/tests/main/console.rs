@@ -22,7 +22,7 @@ fn act(verb: Verb, filter: Filter) -> Act {
 
 fn by_id(id: &str) -> Filter {
     Filter {
-        event_id: Some(id.into()),
+        event_id: vec![id.into()],
         ..Filter::default()
     }
 }
@@ -230,21 +230,21 @@ async fn listings_filter_by_everything_that_a_filter_has() {
         ),
         (
             Filter {
-                event_type: Some("Big".to_owned()),
+                event_type: vec!["Big".to_owned()],
                 ..Filter::default()
             },
             "e001",
         ),
         (
             Filter {
-                key: Some("THING/77".to_owned()),
+                key: vec!["THING/77".to_owned()],
                 ..Filter::default()
             },
             "e002",
         ),
         (
             Filter {
-                key: Some("k4".to_owned()),
+                key: vec!["k4".to_owned()],
                 ..Filter::default()
             },
             "e004",
@@ -297,7 +297,7 @@ async fn a_strange_cursor_is_an_error_and_not_the_beginning() {
         })
         .await
         .expect_err("refused");
-    assert_eq!(error.kind(), StoreErrorKind::Other);
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
 }
 
 #[tokio::test]

@@ -130,6 +130,7 @@ async fn an_edit_keeps_what_the_producer_wrote() {
         destination: None,
         payload: Payload::Text(payload.to_owned()),
         content_type: None,
+        dry_run: false,
         actor: "ada".to_owned(),
     };
     let error = db.store.edit(edit("\u{0}")).await.expect_err("not JSON");

@@ -179,11 +179,11 @@ async fn a_lookup_by_id_does_not_walk_the_history() {
         }
     };
     let by_id = Filter {
-        event_id: Some("s49999".into()),
+        event_id: vec!["s49999".into()],
         ..Filter::default()
     };
     let by_key = Filter {
-        key: Some("A/49999".to_owned()),
+        key: vec!["A/49999".to_owned()],
         status: vec![Status::Published],
         ..Filter::default()
     };
