@@ -70,7 +70,7 @@ const BEHIND: [(&str, &str); column::GIVEN - column::BLOCKED] = [
 ];
 
 /// What the head of every answer says.
-const SAYS: &str = "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) \
+pub(crate) const SAYS: &str = "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) \
      AS given, \
      (SELECT max(m.version) FROM {outbox_migrations} m) AS installed, now() AS moment";
 
@@ -151,12 +151,6 @@ pub(crate) fn sent(table: &str, seconds: &str) -> String {
     )
 }
 
-/// Whether an answer of `read_near.sql` says that it cannot answer.
-pub(crate) fn takes_the_long_way(rows: &[Row]) -> Result<bool> {
-    let first = rows.first().map(|row| row.try_get::<_, i32>(column::KIND));
-    Ok(first.transpose()? != Some(0))
-}
-
 /// What the head of the answer says, and what is gathered while its rows are taken.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
@@ -174,7 +168,8 @@ pub(crate) struct Answer {
     pub(crate) all_due: bool,
     /// Rows that are too large came behind the others.
     pub(crate) unsorted: bool,
-    now: i64,
+    /// When it was given.
+    pub(crate) now: i64,
     /// How many rows each range has brought.
     counts: Vec<u32>,
 }
@@ -227,16 +222,19 @@ impl Answer {
         Ok(())
     }
 
-    /// A range that brought as many rows as were asked for may hold more behind the last of them.
-    fn queued(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<QueuedRow> {
-        let mut answer = self.answer(row)?;
-        let index = index(row)?;
+    /// Counts a row that a range brought. One that brought as many as were asked for may hold more behind the last.
+    pub(crate) fn bring(&mut self, index: usize, seq: Seq, ranges: &[Range], page: &mut Page) {
         if let (Some(count), Some(range)) = (self.counts.get_mut(index), ranges.get(index)) {
             *count += 1;
             if *count >= range.limit {
-                left_out(page, index, answer.seq);
+                left_out(page, index, seq);
             }
         }
+    }
+
+    fn queued(&mut self, row: &Row, ranges: &[Range], page: &mut Page) -> Result<QueuedRow> {
+        let mut answer = self.answer(row)?;
+        self.bring(index(row)?, answer.seq, ranges, page);
         let blocked: Option<Vec<&str>> = row.try_get(column::BLOCKED)?;
         answer.blocked = match blocked {
             None => Blocked::Nowhere,
@@ -279,7 +277,18 @@ impl Answer {
             destination: text.get(1..).unwrap_or_default().into(),
             same_content: text.starts_with('1'),
         };
-        Ok(QueuedRow {
+        let sent_before = known.unwrap_or_default().into_iter().map(sent_before).collect();
+        Ok(self.row(stored, too_large, sent_before))
+    }
+
+    /// A row as the engine knows it, with nothing in its way.
+    pub(crate) fn row(
+        &self,
+        stored: Stored,
+        too_large: Option<String>,
+        sent_before: Vec<SentBefore>,
+    ) -> QueuedRow {
+        QueuedRow {
             seq: stored.seq,
             shard: stored.shard,
             lane: stored.lane,
@@ -293,9 +302,9 @@ impl Answer {
                 .available_at
                 .map_or(Duration::ZERO, |at| clock::until(self.now, at.0)),
             blocked: Blocked::Nowhere,
-            sent_before: known.unwrap_or_default().into_iter().map(sent_before).collect(),
+            sent_before,
             replay: stored.replay,
-        })
+        }
     }
 }
 

@@ -42,17 +42,40 @@ struct Place {
     next_due: Option<Instant>,
 }
 
-/// Where a search begins, as four arrays.
+/// Where a search begins.
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     pub(crate) shards: Vec<i16>,
-    pub(crate) destinations: Vec<String>,
-    pub(crate) lines: Vec<String>,
-    pub(crate) lanes: Vec<i16>,
+    /// The lines behind which it goes on in those of the shards that it did not come to the end of.
+    lines: BTreeMap<i16, Line>,
     /// Whether any shard began in its middle.
     cut: bool,
     /// When the first of the heads comes due that the searches before have passed.
     next_due: Option<Instant>,
+}
+
+/// The lines behind which a search begins, one of each shard, as three arrays.
+#[derive(Debug, Default)]
+pub(crate) struct From {
+    pub(crate) destinations: Vec<String>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) lanes: Vec<i16>,
+}
+
+impl Begun {
+    pub(crate) fn from(&self) -> From {
+        let mut from = From::default();
+        for shard in &self.shards {
+            let (destination, hash, lane) = match self.lines.get(shard) {
+                Some((destination, hash, lane)) => (destination.as_str(), hash.as_str(), *lane),
+                None => NOWHERE,
+            };
+            from.destinations.push(destination.to_owned());
+            from.lines.push(hash.to_owned());
+            from.lanes.push(lane);
+        }
+        from
+    }
 }
 
 impl Round {
@@ -60,19 +83,12 @@ impl Round {
     pub(crate) fn begin(&self, shards: Vec<i16>) -> Begun {
         let from = self.lock();
         let mut begun = Begun::default();
-        for shard in shards {
-            let place = from.get(&shard);
-            begun.cut |= place.is_some();
-            begun.next_due = earlier(begun.next_due, place.and_then(|place| place.next_due));
-            let (destination, hash, lane) = match place.map(|place| &place.line) {
-                Some((destination, hash, lane)) => (destination.as_str(), hash.as_str(), *lane),
-                None => NOWHERE,
-            };
-            begun.shards.push(shard);
-            begun.destinations.push(destination.to_owned());
-            begun.lines.push(hash.to_owned());
-            begun.lanes.push(lane);
+        for (shard, place) in shards.iter().filter_map(|shard| Some((*shard, from.get(shard)?))) {
+            begun.cut = true;
+            begun.next_due = earlier(begun.next_due, place.next_due);
+            begun.lines.insert(shard, place.line.clone());
         }
+        begun.shards = shards;
         begun
     }
 

@@ -1,17 +1,15 @@
 //! Reading in one statement, and so in one snapshot: queued rows above the floors, and parked rows that are due.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use postrider_core::{Page, Range, Read, Seq};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::clock;
 use crate::config::PgOptions;
 use crate::decode;
 use crate::error::Result;
-use crate::heads::Round;
+use crate::heads::{Begun, From, Round};
 use crate::horizon::{self, Horizon};
 use crate::ident::Tables;
 use crate::lease;
@@ -64,34 +62,27 @@ pub(crate) async fn read(
     read: &Read,
 ) -> Result<(Page, i64)> {
     let question = Question::of(read, dedup, round);
+    let mut page = Page {
+        read_to: read.ranges.iter().map(untouched).collect(),
+        ..Page::default()
+    };
     let wants_sample = horizon.wants_sample(session);
     let given = horizon.given();
-    let rows = ask(session, statements, &question, given);
-    let (writers, rows) = match wants_sample {
+    let asked = ask(session, statements, &question, given, read, &mut page);
+    let (writers, answer) = match wants_sample {
         true if session.is_pipelined() => {
             // Prepared before, so that asking is one message.
             session.prepare("writers", &tables.sql(horizon::WRITERS)).await?;
             session.prepare("read", &statements.by_range).await?;
             statements.near.prepare(session).await?;
-            let asked = futures_util::future::join(horizon::writers(session, tables), rows).await;
-            (Some(asked.0?), asked.1?)
+            let both = futures_util::future::join(horizon::writers(session, tables), asked).await;
+            (Some(both.0?), both.1?)
         }
-        true => (Some(horizon::writers(session, tables).await?), rows.await?),
-        false => (None, rows.await?),
+        true => (Some(horizon::writers(session, tables).await?), asked.await?),
+        false => (None, asked.await?),
     };
     if let Some(overdue) = writers.and_then(|writers| horizon.sampled(writers)) {
         overdue::warn(session, tables, &overdue).await?;
-    }
-    let mut page = Page {
-        read_to: read.ranges.iter().map(untouched).collect(),
-        ..Page::default()
-    };
-    let mut answer = decode::Answer::to(read.ranges.len());
-    for row in &rows {
-        answer.take(row, &read.ranges, &mut page)?;
-    }
-    if answer.unsorted {
-        page.queued.sort_by_key(|row| row.seq);
     }
     horizon.saw(answer.given, answer.file);
     // Only now: what was seen may be that places begin anew, and then nothing is decided.
@@ -103,22 +94,33 @@ pub(crate) async fn read(
     Ok((page, answer.pages))
 }
 
-/// The rows of the answer, by the short way when it does.
+/// Fills the page, by the short way when that will do.
 async fn ask(
     session: &Session,
     statements: &Statements,
     question: &Question,
     given: i64,
-) -> Result<Vec<Row>> {
+    read: &Read,
+    page: &mut Page,
+) -> Result<decode::Answer> {
     if statements.short_reads
-        && statements.near.will_do(&question.floors, given)
-        && let Some(rows) = statements.near.ask(session, &question.near()).await?
+        && statements.near.will_do(read, given)
+        && let Some(answer) = statements.near.ask(session, question, read, page).await?
     {
-        return Ok(rows);
+        return Ok(answer);
     }
-    session
-        .ask("read", &statements.by_range, &question.parameters())
-        .await
+    let parameters = Parameters::of(question, read);
+    let rows = session
+        .ask("read", &statements.by_range, &parameters.all(question))
+        .await?;
+    let mut answer = decode::Answer::to(read.ranges.len());
+    for row in &rows {
+        answer.take(row, &read.ranges, page)?;
+    }
+    if answer.unsorted {
+        page.queued.sort_by_key(|row| row.seq);
+    }
+    Ok(answer)
 }
 
 /// How far a range is read that brought nothing. One that was asked for nothing was not looked at.
@@ -129,43 +131,55 @@ fn untouched(range: &Range) -> Seq {
     }
 }
 
-/// What a read asks for, in the form of parameters.
-struct Question {
+/// What both ways of a read ask for, in the form of parameters.
+pub(crate) struct Question {
+    pub(crate) skip: Vec<i64>,
+    pub(crate) begun: Begun,
+    pub(crate) dedup: Option<f64>,
+}
+
+impl Question {
+    fn of(read: &Read, dedup: Option<Duration>, round: &Round) -> Self {
+        // Places are unique in the outbox, so one list does for all ranges.
+        let skip = read.ranges.iter().flat_map(|range| &range.skip);
+        let parked = &read.parked;
+        let shards = match parked.heads {
+            0 => Vec::new(),
+            _ => parked.shards.iter().map(|shard| lease::shard(*shard)).collect(),
+        };
+        Self {
+            skip: skip.map(|seq| row::place(*seq)).collect(),
+            begun: round.begin(shards),
+            dedup: dedup.map(clock::seconds),
+        }
+    }
+}
+
+/// The rest of what a read range by range asks for. Not made before it is needed: it is much, for something that most
+/// reads do without.
+struct Parameters {
     slots: Vec<i32>,
     floors: Vec<i64>,
     limits: Vec<i64>,
-    skip: Vec<i64>,
     max_bytes: i64,
     skip_dead: Vec<String>,
-    begun: crate::heads::Begun,
+    from: From,
     visits: i64,
     heads: i64,
     not_for: Vec<String>,
     busy: Vec<i64>,
     busy_for: Vec<String>,
     followers: i64,
-    dedup: Option<f64>,
 }
 
-impl Question {
-    fn of(read: &Read, dedup: Option<Duration>, round: &Round) -> Self {
+impl Parameters {
+    fn of(question: &Question, read: &Read) -> Self {
         let names = |list: &[postrider_core::DestinationName]| -> Vec<String> {
             list.iter()
                 .map(|name| storable(name.as_str()).into_owned())
                 .collect()
         };
-        // Places are unique in the outbox, so one set does for all ranges.
-        let skip: HashSet<i64> = read
-            .ranges
-            .iter()
-            .flat_map(|range| &range.skip)
-            .map(|seq| row::place(*seq))
-            .collect();
         let parked = &read.parked;
-        let shards = match parked.heads {
-            0 => Vec::new(),
-            _ => parked.shards.iter().map(|shard| lease::shard(*shard)).collect(),
-        };
         Self {
             slots: read
                 .ranges
@@ -174,10 +188,9 @@ impl Question {
                 .collect(),
             floors: read.ranges.iter().map(|range| row::place(range.floor)).collect(),
             limits: read.ranges.iter().map(|range| i64::from(range.limit)).collect(),
-            skip: skip.into_iter().collect(),
             max_bytes: i64::try_from(read.max_bytes).unwrap_or(i64::MAX),
             skip_dead: names(&read.skip_dead),
-            begun: round.begin(shards),
+            from: question.begun.from(),
             visits: crate::heads::VISITS,
             heads: i64::from(parked.heads),
             not_for: names(&parked.not_for),
@@ -188,41 +201,28 @@ impl Question {
                 .map(|(_, name)| storable(destination_text(name.as_ref())).into_owned())
                 .collect(),
             followers: i64::from(parked.followers),
-            dedup: dedup.map(clock::seconds),
         }
     }
 
-    fn near(&self) -> [&(dyn ToSql + Sync); 7] {
+    fn all<'a>(&'a self, question: &'a Question) -> [&'a (dyn ToSql + Sync); 17] {
         [
             &self.slots,
             &self.floors,
             &self.limits,
-            &self.skip,
-            &self.max_bytes,
-            &self.begun.shards,
-            &self.dedup,
-        ]
-    }
-
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 17] {
-        [
-            &self.slots,
-            &self.floors,
-            &self.limits,
-            &self.skip,
+            &question.skip,
             &self.max_bytes,
             &self.skip_dead,
-            &self.begun.shards,
-            &self.begun.destinations,
-            &self.begun.lines,
-            &self.begun.lanes,
+            &question.begun.shards,
+            &self.from.destinations,
+            &self.from.lines,
+            &self.from.lanes,
             &self.visits,
             &self.heads,
             &self.not_for,
             &self.busy,
             &self.busy_for,
             &self.followers,
-            &self.dedup,
+            &question.dedup,
         ]
     }
 }

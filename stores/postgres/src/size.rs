@@ -3,6 +3,7 @@
 
 use postrider_core::limits;
 
+use crate::near::SHORT;
 use crate::row;
 
 /// Four bytes a character.
@@ -48,6 +49,16 @@ pub(crate) fn cut(tables: &str) -> String {
         }
         Some((_, most)) if *most != NAME => format!("CASE WHEN {whole} THEN {table}.{name} END AS {name}"),
         _ => format!("{table}.{name}"),
+    };
+    let columns: Vec<String> = row::COLUMNS.split(',').map(|name| column(name.trim())).collect();
+    columns.join(", ")
+}
+
+/// The columns of the row `x`, which has its size, as far as they are worth bringing on the short way of a read.
+pub(crate) fn short(table: &str) -> String {
+    let column = |name: &str| match LONG.iter().any(|(long, _)| *long == name) {
+        true => format!("CASE WHEN {table}.size <= {SHORT} THEN {table}.{name} END AS {name}"),
+        false => format!("{table}.{name}"),
     };
     let columns: Vec<String> = row::COLUMNS.split(',').map(|name| column(name.trim())).collect();
     columns.join(", ")
