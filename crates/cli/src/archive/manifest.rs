@@ -28,6 +28,8 @@ pub struct Manifest {
     pub previous: Option<String>,
     pub rows: u64,
     pub parts: Vec<Part>,
+    /// Of this manifest with nothing here: nobody else keeps a checksum of the last one.
+    sha256: String,
 }
 
 /// One file.
@@ -61,27 +63,51 @@ impl Manifest {
             previous,
             rows: 0,
             parts: Vec::new(),
+            sha256: String::new(),
         }
+    }
+
+    /// The file of it, which has its own checksum. The same manifest is always the same file.
+    pub fn sealed(&self) -> serde_json::Result<Vec<u8>> {
+        let open = Self {
+            sha256: String::new(),
+            ..self.clone()
+        };
+        let sha256 = hex_of(&serde_json::to_vec_pretty(&open)?);
+        serde_json::to_vec_pretty(&Self { sha256, ..open })
     }
 }
 
 /// The folders of an outbox's archive, oldest first. Their names are times, so the order of names is that of time.
 pub fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut folders = inside(dir)?;
+    folders.retain(|path| !is_unfinished(path));
+    folders.sort();
+    Ok(folders)
+}
+
+/// What runs that were killed have left.
+pub fn unfinished(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut folders = inside(dir)?;
+    folders.retain(|path| is_unfinished(path));
+    Ok(folders)
+}
+
+fn is_unfinished(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(UNFINISHED)
+}
+
+fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(dir, &error)),
     };
-    let mut folders = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| unreadable(dir, &error))?.path();
-        let is_finished = !path.to_string_lossy().ends_with(UNFINISHED);
-        if path.is_dir() && is_finished {
-            folders.push(path);
-        }
-    }
-    folders.sort();
-    Ok(folders)
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths: std::io::Result<Vec<PathBuf>> = paths.collect();
+    let mut paths = paths.map_err(|error| unreadable(dir, &error))?;
+    paths.retain(|path| path.is_dir());
+    Ok(paths)
 }
 
 /// Reads the manifest of a folder.
@@ -98,6 +124,10 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
             manifest.version
         );
         return Err(Failure::backend(text).advice("read it with the version that wrote it, or a later one"));
+    }
+    if !manifest.sealed().is_ok_and(|sealed| sealed == bytes) {
+        let text = format!("{}: is not the manifest that was written", file.display());
+        return Err(Failure::backend(text).advice("restore it from another copy of the archive"));
     }
     Ok(Folder {
         path: path.to_owned(),

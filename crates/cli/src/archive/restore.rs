@@ -43,6 +43,7 @@ pub async fn restore(
     mut tell: impl FnMut(&Job),
 ) -> Result<Job, Failure> {
     let failed = |error| Failure::store(&opened.name, &error);
+    let folders = sound(&dir.join(&opened.name), range)?;
     let mut job = match job {
         Some(id) => known(opened, &id).await?,
         None => {
@@ -54,20 +55,13 @@ pub async fn restore(
             opened.console.begin(new).await.map_err(failed)?
         }
     };
-    for path in manifest::folders(&dir.join(&opened.name))? {
-        let folder = manifest::open(&path)?;
-        if !range.meets(&folder) {
-            continue;
-        }
+    for folder in &folders {
         for part in &folder.manifest.parts {
-            let place = place(&folder, part);
+            let place = place(folder, part);
             if is_passed(&job, &place) {
                 continue;
             }
-            let rows = verify::rows(&folder, part).map_err(|fault| {
-                let advice = "`postrider archive verify` finds all that is wrong; restore from another copy";
-                Failure::backend(fault).advice(advice)
-            })?;
+            let rows = verify::rows(folder, part).map_err(damaged)?;
             let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| range.has(row)).collect();
             job = part_of(opened, job, &place, rows, &mut tell).await?;
             if job.state != JobState::Running {
@@ -77,6 +71,31 @@ pub async fn restore(
     }
     let end = job.cursor.clone().unwrap_or_else(|| Cursor("end".to_owned()));
     opened.upkeep.mark(job.id, end, 0, true).await.map_err(failed)
+}
+
+/// The folders of a range, once it is known that nothing in them was changed and none is missing in between: what is
+/// restored in part looks like all there was.
+fn sound(dir: &Path, range: Range) -> Result<Vec<Folder>, Failure> {
+    let mut folders: Vec<Folder> = Vec::new();
+    for path in manifest::folders(dir)? {
+        let folder = manifest::open(&path)?;
+        if !range.meets(&folder) {
+            continue;
+        }
+        if let Some(fault) = folders.last().and_then(|before| verify::gap(before, &folder)) {
+            return Err(damaged(fault));
+        }
+        for part in &folder.manifest.parts {
+            verify::bytes(&folder, part).map_err(damaged)?;
+        }
+        folders.push(folder);
+    }
+    Ok(folders)
+}
+
+fn damaged(fault: String) -> Failure {
+    Failure::backend(fault)
+        .advice("`postrider archive verify` finds all that is wrong; restore from another copy")
 }
 
 /// Puts the rows of one file in place, from where the job stands in it.

@@ -133,6 +133,77 @@ mod with_sqlite {
         }
     }
 
+    /// Of the last manifest too, which no other file has a checksum of.
+    #[tokio::test]
+    async fn a_flipped_byte_in_a_manifest_is_found_wherever_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 30).await;
+        for until in [10_000, 40_000] {
+            let written = write_until(&opened, &dir, until).await.folder.unwrap();
+            let file = written.join(manifest::NAME);
+            let good = fs::read(&file).unwrap();
+            for place in 0..good.len() {
+                let mut bad = good.clone();
+                bad[place] ^= 1;
+                fs::write(&file, bad).unwrap();
+                let faults = verify(&dir, "main").unwrap().faults;
+                assert_eq!(faults.len(), 1, "byte {place}: {faults:?}");
+                assert!(faults[0].contains(file.to_str().unwrap()), "{faults:?}");
+            }
+            fs::write(&file, good).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_damaged_archive_is_restored() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 30).await;
+        write_until(&opened, &dir, 10_000).await;
+        let second = write_until(&opened, &dir, 40_000).await.folder.unwrap();
+        let part = part_of(&second);
+        let mut bytes = fs::read(&part).unwrap();
+        bytes[20] ^= 4;
+        fs::write(&part, bytes).unwrap();
+        let refused = restore(&opened, &dir, Range::default(), None, "ada", |_| {}).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(part.to_str().unwrap()), "{refused}");
+        assert_eq!(
+            opened.console.jobs(None, 10).await.unwrap(),
+            [],
+            "no job was begun"
+        );
+
+        fs::remove_dir_all(&second).unwrap();
+        let third = write_until(&opened, &dir, 50_000).await.folder.unwrap();
+        let file = third.join(manifest::NAME);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("\"rows\": 21", "\"rows\": 20")).unwrap();
+        let refused = restore(&opened, &dir, Range::default(), None, "ada", |_| {}).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(file.to_str().unwrap()), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn one_writes_at_a_time_and_what_a_killed_one_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 30).await;
+        let left = dir.join("main/2026-01-01T00-00-00.000000Z.unfinished");
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("part-000001.jsonl.gz"), "half").unwrap();
+        let lock = fs::File::create(dir.join("main/.lock")).unwrap();
+        lock.lock().unwrap();
+        let refused = write(&opened, &dir, Timestamp(40_000), &mut May(true)).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("somebody else"), "{refused}");
+        assert!(left.exists(), "it may be what the other one is making");
+        drop(lock);
+        assert_eq!(write_until(&opened, &dir, 40_000).await.rows, 30);
+        assert!(!left.exists());
+    }
+
     #[tokio::test]
     async fn a_folder_that_is_missing_in_between_is_found() {
         let folder = tempfile::tempdir().unwrap();

@@ -34,12 +34,9 @@ pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
                 continue;
             }
         };
-        if let Some(before) = &before
-            && folder.manifest.previous.as_ref() != Some(&before.checksum)
-        {
-            let text = "does not follow the folder before it: one is missing or was changed";
-            found.faults.push(format!("{}: {text}", path.display()));
-        }
+        found
+            .faults
+            .extend(before.as_ref().and_then(|before| gap(before, &folder)));
         for part in &folder.manifest.parts {
             match rows(&folder, part) {
                 Ok(rows) => found.rows += rows.len() as u64,
@@ -51,14 +48,28 @@ pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
     Ok(found)
 }
 
+/// What is wrong between two folders that are there one after the other.
+pub fn gap(before: &Folder, folder: &Folder) -> Option<String> {
+    let follows = folder.manifest.previous.as_ref() == Some(&before.checksum);
+    let text = "does not follow the folder before it: one is missing or was changed";
+    (!follows).then(|| format!("{}: {text}", folder.path.display()))
+}
+
+/// The bytes of a file that is as it was written, or what is wrong with it.
+pub fn bytes(folder: &Folder, part: &Part) -> Result<Vec<u8>, String> {
+    let path = folder.path.join(&part.file);
+    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match bytes.len() as u64 == part.bytes && hex_of(&bytes) == part.sha256 {
+        true => Ok(bytes),
+        false => Err(format!("{}: is not the file that was written", path.display())),
+    }
+}
+
 /// The rows of a file that is as it was written, or what is wrong with it.
 pub fn rows(folder: &Folder, part: &Part) -> Result<Vec<HistoryRow>, String> {
     let path = folder.path.join(&part.file);
     let fault = |text: String| format!("{}: {text}", path.display());
-    let bytes = fs::read(&path).map_err(|error| fault(error.to_string()))?;
-    if bytes.len() as u64 != part.bytes || hex_of(&bytes) != part.sha256 {
-        return Err(fault("is not the file that was written".to_owned()));
-    }
+    let bytes = bytes(folder, part)?;
     let mut text = String::new();
     MultiGzDecoder::new(bytes.as_slice())
         .read_to_string(&mut text)

@@ -1,6 +1,6 @@
 //! Writing what was published in a time into a folder of its own.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,8 +22,8 @@ const BYTES: usize = 64 << 20;
 const PAGE: u32 = 1_000;
 const PAGE_BYTES: u64 = 8 << 20;
 
-/// How long the claim lasts: longer than a large archive takes, because nobody waits for it but another archive.
-const TERM: Duration = Duration::from_secs(600);
+/// Whoever has this file locked writes; the lock ends with its process, however that ends.
+const LOCK: &str = ".lock";
 
 /// Whether who writes may go on: he may have lost the right to, or be stopping.
 pub trait Leave: Send {
@@ -56,31 +56,51 @@ pub async fn write(
     until: Timestamp,
     leave: &mut dyn Leave,
 ) -> Result<Option<Written>, Failure> {
-    let duty = claim(opened, until).await?;
-    let written = folder(opened, &dir.join(&opened.name), until, leave).await;
-    // Also what failed or was left off: the next one need not wait for the claim to end.
-    let finished = opened.upkeep.finish(duty, String::new()).await;
+    let dir = dir.join(&opened.name);
+    // One at a time: two folders that follow the same one would hold the same rows.
+    let _lock = lock(&dir, &opened.name)?;
+    let duty = passed(opened, until).await?;
+    let written = folder(opened, &dir, until, leave).await?;
+    let rows = written.as_ref().map_or(0, |written| written.rows);
+    let finished = opened.upkeep.finish(duty, format!("wrote {rows} rows")).await;
     finished.map_err(|error| Failure::store(&opened.name, &error))?;
-    written
+    Ok(written)
 }
 
-/// One at a time: two folders that follow the same one would hold the same rows.
-async fn claim(opened: &Opened, until: Timestamp) -> Result<Duty, Failure> {
+fn lock(dir: &Path, outbox: &str) -> Result<File, Failure> {
+    let path = dir.join(LOCK);
+    let open = || {
+        fs::create_dir_all(dir)?;
+        File::options().create(true).append(true).open(&path)
+    };
+    let file = open().map_err(|error| unreadable(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Failure::backend(format!(
+            "{outbox}: somebody else is writing the archive in {}",
+            dir.display()
+        ))
+        .advice("try again when that has ended")),
+        Err(TryLockError::Error(error)) => {
+            let failure = Failure::backend(format!("{} cannot be locked", path.display()));
+            let advice = "an archive needs a file system with file locks";
+            Err(failure.because(&error).advice(advice))
+        }
+    }
+}
+
+/// Asks the database whether the moment has passed by its clock, which is the one that the history was written by.
+async fn passed(opened: &Opened, until: Timestamp) -> Result<Duty, Failure> {
     let duty = Duty {
         name: "archive".to_owned(),
         holder: RelayId(JobId::new().0),
-        term: TERM,
+        // The lock is what keeps others out.
+        term: Duration::ZERO,
         slot: until,
     };
     let claim = opened.upkeep.claim(duty.clone()).await;
     match claim.map_err(|error| Failure::store(&opened.name, &error))? {
-        // One that is done may have been written to another disk.
-        Claim::Yours | Claim::Done => Ok(duty),
-        Claim::Held => Err(Failure::backend(format!(
-            "{}: somebody else is writing the archive, or was killed at it",
-            opened.name
-        ))
-        .advice("try again in some minutes")),
+        Claim::Yours | Claim::Done | Claim::Held => Ok(duty),
         Claim::Early(_) => Err(Failure::input(format!(
             "{}: that moment has not come by the clock of the database",
             opened.name
@@ -95,8 +115,7 @@ async fn folder(
     until: Timestamp,
     leave: &mut dyn Leave,
 ) -> Result<Option<Written>, Failure> {
-    let dir = dir.to_owned();
-    let before = match manifest::folders(&dir)?.last() {
+    let before = match manifest::folders(dir)?.last() {
         Some(last) => Some(manifest::open(last)?),
         None => None,
     };
@@ -108,7 +127,7 @@ async fn folder(
     let mut run = Run {
         target: dir.join(name(until)),
         manifest: Manifest::new(&opened.name, since, until.0, previous),
-        dir,
+        dir: dir.to_owned(),
     };
     run.begin()?;
     let mut ask = HistoryAsk {
@@ -168,21 +187,19 @@ struct Run {
 }
 
 impl Run {
-    /// Where it is made; what a killed run left there goes.
+    /// Where it is made.
     fn unfinished(&self) -> PathBuf {
         let mut name = self.target.clone().into_os_string();
         name.push(UNFINISHED);
         name.into()
     }
 
+    /// What killed runs left, under whatever moment, goes.
     fn begin(&self) -> Result<(), Failure> {
-        let folder = self.unfinished();
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(unreadable(&folder, &error));
-            }
-            _ => {}
+        for left in manifest::unfinished(&self.dir)? {
+            fs::remove_dir_all(&left).map_err(|error| unreadable(&left, &error))?;
         }
+        let folder = self.unfinished();
         fs::create_dir_all(&folder).map_err(|error| unreadable(&folder, &error))
     }
 
@@ -215,7 +232,7 @@ impl Run {
             fs::remove_dir_all(&folder).map_err(|error| unreadable(&folder, &error))?;
             return Ok(Written::default());
         }
-        let text = serde_json::to_vec_pretty(&self.manifest).map_err(|error| {
+        let text = self.manifest.sealed().map_err(|error| {
             Failure::backend("the manifest of the archive cannot be written").because(&error)
         })?;
         durable(&folder.join(NAME), &text)?;
