@@ -149,7 +149,8 @@ fn copy(view: &View<'_>, id: &JobId, replay: &Replay, source: &Source<'_>, rows:
                 char(31) || 'replay' || char(31) || ?3 || char(31)
                     || coalesce(event_key, aggregate_type || char(31) || aggregate_id),
                 event_id, 1, 0, ?5, 0, 0, 0, ?5, event_type, aggregate_type, aggregate_id, event_key,
-                payload, payload_bytes, content_type, headers, priority, available_at, created_at, ?3, ?5
+                payload, payload_bytes, content_type, headers, priority, available_at,
+                coalesce(created_at, enqueued_at), ?3, ?5
          FROM {table} WHERE id = ?1",
         table = source.table,
     ));
