@@ -60,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if stopped {
                 return Ok(());
             }
+            // Between two looks at a file that grows.
             thread::sleep(Duration::from_millis(1));
         }
     }

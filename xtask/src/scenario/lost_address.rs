@@ -131,6 +131,7 @@ fn observe(pair: &Pair<'_>, time: Duration) -> Result<Seen> {
         };
         parked = parked.max(count("")?);
         dead = dead.max(count("WHERE dead")?);
+        // What arrives in a given time is the rate: the time is what is waited for.
         thread::sleep(Duration::from_millis(500).min(time.saturating_sub(began.elapsed())));
     }
     let seconds = began.elapsed().as_secs_f64();

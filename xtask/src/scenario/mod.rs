@@ -5,6 +5,7 @@
 //! and what arrived, so that anyone can count again.
 
 mod account;
+mod archive_restore;
 mod bad_events;
 mod bad_input;
 mod broker_outage;
@@ -44,12 +45,14 @@ mod process;
 mod producer;
 mod redrive_crash;
 mod replay_order;
+mod schedule_priority;
 mod shop;
 mod sqlite_million;
 mod sqlite_two_processes;
 mod stage;
 mod unroutable_exact;
 mod wait;
+mod watch;
 mod zombie_relay;
 
 use std::path::PathBuf;
@@ -243,6 +246,16 @@ const SCENARIOS: &[Scenario] = &[
         name: "replay-order",
         what: "100,000 sent events are replayed while new ones of their keys arrive",
         play: replay_order::play,
+    },
+    Scenario {
+        name: "schedule-priority",
+        what: "scheduled events leave at their time, high ones overtake a million, low ones leave all the same",
+        play: schedule_priority::play,
+    },
+    Scenario {
+        name: "archive-restore",
+        what: "published events are archived, removed, restored and replayed byte for byte; changed bits are found",
+        play: archive_restore::play,
     },
     Scenario {
         name: "monitoring-sql",

@@ -4,20 +4,24 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use postrider_testkit::ledger::{Arrived, Committed};
 use postrider_testkit::servers::Postgres;
+use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::follow::Follow;
+use super::pair::vhost;
 use super::pg_measure::SETTINGS;
 use super::process::Process;
+use super::shop::now_us;
 use super::stage::Stage;
 use super::wait::until_every;
+use super::watch::Watch;
 use crate::failure::{Doing, Failure, Result};
 
 /// The stores that are operated.
@@ -38,8 +42,16 @@ pub(super) struct Operated<'a> {
     store: &'static str,
     directory: PathBuf,
     url: String,
-    /// Ends with the scenario.
-    _server: Option<Postgres>,
+    /// Where events go instead of the file.
+    queues: Option<Queues>,
+    /// PostgreSQL, which ends with the scenario; none for SQLite.
+    server: Option<Postgres>,
+}
+
+/// A virtual host with a queue for each of some types of aggregates.
+struct Queues {
+    url: String,
+    types: Vec<String>,
 }
 
 /// An event that is sent.
@@ -52,6 +64,21 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    pub(super) fn committed(&self) -> Committed {
+        Committed::new(&self.id, &self.key, self.n)
+    }
+
+    /// The values of its row: id, types, aggregate and payload.
+    pub(super) fn values(&self) -> String {
+        let Self {
+            id,
+            key,
+            event_type,
+            n,
+        } = self;
+        format!("('{id}', '{event_type}', 'ORDER', '{key}', '{{\"n\":{n}}}')")
+    }
+
     fn line(&self) -> String {
         let event = json!({
             "event_id": self.id,
@@ -73,11 +100,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Whether it is a copy that a replay made.
-    pub(super) fn is_copy(&self) -> bool {
-        self.headers.contains_key("postrider-replay")
-    }
-
     /// Whether it says that it may have been sent before.
     pub(super) fn is_marked(&self) -> bool {
         self.headers.contains_key("postrider-maybe-duplicate")
@@ -95,6 +117,30 @@ impl Line {
 impl<'a> Operated<'a> {
     /// Makes the tables in a directory of their own; nothing has a route yet.
     pub(super) fn open(stage: &'a Stage, store: &'static str, name: &str) -> Result<Self> {
+        Self::make(stage, store, name, None)
+    }
+
+    /// The same with a route for everything: SQLite has the file, and PostgreSQL RabbitMQ, with a queue for events of
+    /// each of these types of aggregates.
+    pub(super) fn open_routed(
+        stage: &'a Stage,
+        store: &'static str,
+        name: &str,
+        types: &[&str],
+    ) -> Result<Self> {
+        let queues = match store {
+            "postgres" => Some(Queues {
+                url: vhost()?,
+                types: types.iter().map(ToString::to_string).collect(),
+            }),
+            _ => None,
+        };
+        let operated = Self::make(stage, store, name, queues)?;
+        operated.route(EVERYTHING)?;
+        Ok(operated)
+    }
+
+    fn make(stage: &'a Stage, store: &'static str, name: &str, queues: Option<Queues>) -> Result<Self> {
         let directory = stage.path(name);
         fs::create_dir_all(&directory)?;
         let (url, server) = match store {
@@ -110,7 +156,8 @@ impl<'a> Operated<'a> {
             store,
             directory,
             url,
-            _server: server,
+            queues,
+            server,
         };
         operated.route(NOTHING)?;
         operated.ends(&["migrate", "up"], 0)?;
@@ -119,12 +166,54 @@ impl<'a> Operated<'a> {
 
     /// Says what takes the route, for relays that are started from now on.
     pub(super) fn route(&self, when: &str) -> Result<()> {
-        let url = &self.url;
+        self.configure(when, "")
+    }
+
+    /// Lets everything take the route, with something more about where it goes.
+    pub(super) fn route_to(&self, more: &str) -> Result<()> {
+        self.configure(EVERYTHING, &format!(", {more}"))
+    }
+
+    fn configure(&self, when: &str, more: &str) -> Result<()> {
+        let (url, (broker, to)) = (&self.url, self.destination());
         let text = format!(
-            "[outbox.shop]\nurl = \"{url}\"\n\n[broker.lines]\nurl = \"file:lines.jsonl\"\n\n\
-             [[route]]\n{when}\nto = [{{ broker = \"lines\" }}]\n\n[relay]\nlease = \"3s\"\n"
+            "[outbox.shop]\nurl = \"{url}\"\n\n{broker}\n\n[[route]]\n{when}\nto = [{{ {to}{more} }}]\n\n\
+             [relay]\nlease = \"3s\"\n"
         );
         Ok(fs::write(self.directory.join("postrider.toml"), text)?)
+    }
+
+    /// The broker, and how a route names it.
+    fn destination(&self) -> (String, &'static str) {
+        let Some(Queues { url, types }) = &self.queues else {
+            let broker = "[broker.lines]\nurl = \"file:lines.jsonl\"";
+            return (broker.to_owned(), "broker = \"lines\"");
+        };
+        let queues = types.iter().map(|name| format!("{{ name = \"{name}\" }}"));
+        let bindings = types
+            .iter()
+            .map(|name| format!("{{ exchange = \"shop\", queue = \"{name}\", routing_key = \"{name}\" }}"));
+        let broker = format!(
+            "[broker.mq]\nurl = \"{url}\"\n\n[broker.mq.rabbitmq]\ndeclare = true\n\
+             exchange = [{{ name = \"shop\" }}]\nqueue = [{}]\nbinding = [{}]",
+            queues.collect::<Vec<_>>().join(", "),
+            bindings.collect::<Vec<_>>().join(", ")
+        );
+        (
+            broker,
+            "broker = \"mq\", exchange = \"shop\", routing_key = \"{aggregate_type}\"",
+        )
+    }
+
+    /// Watches what arrives of a type of aggregates.
+    pub(super) fn watch(&self, aggregate_type: &str) -> Watch {
+        match &self.queues {
+            Some(queues) => Watch::queue(queues.url.clone(), aggregate_type.to_owned()),
+            None => Watch::file(
+                self.directory.join("lines.jsonl"),
+                format!("\"aggregate-type\":\"{aggregate_type}\""),
+            ),
+        }
     }
 
     /// Events of so many keys in turn, at these places.
@@ -148,14 +237,78 @@ impl<'a> Operated<'a> {
             let output = command.stdin(File::open(&file)?).output()?;
             check("send --lines", &output, 0)?;
         }
-        let committed = |event: &Placed| Committed::new(&event.id, &event.key, event.n);
-        Ok(events.iter().map(committed).collect())
+        Ok(events.iter().map(Placed::committed).collect())
+    }
+
+    /// Runs statements on the database itself, as a service does; gives what they print, which SQLite's do not.
+    pub(super) fn sql(&self, sql: &str) -> Result<String> {
+        let Some(server) = &self.server else {
+            self.sqlite()?.execute_batch(sql)?;
+            return Ok(String::new());
+        };
+        // By a file: they are longer than an argument may be.
+        let file = self.directory.join("statements.sql");
+        fs::write(&file, sql)?;
+        let output = server.psql("shop").stdin(File::open(&file)?).output()?;
+        check("psql", &output, 0)?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    /// Runs an INSERT in a transaction of its own; gives the time just before it, in microseconds since 1970: what is
+    /// measured from there holds the commit, and none of the waiting for other writers.
+    pub(super) fn insert(&self, insert: &str) -> Result<u64> {
+        if self.server.is_some() {
+            let at = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+            let printed = self.sql(&format!("{insert} RETURNING {at}"))?;
+            return Ok(printed.lines().next().unwrap_or_default().parse()?);
+        }
+        let connection = self.sqlite()?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let at = now_us();
+        connection.execute_batch(&format!("{insert}; COMMIT"))?;
+        Ok(at)
+    }
+
+    /// The one number that a query gives.
+    pub(super) fn number(&self, sql: &str) -> Result<u64> {
+        match &self.server {
+            Some(_) => Ok(self.sql(sql)?.parse()?),
+            None => {
+                let number: i64 = self.sqlite()?.query_row(sql, [], |row| row.get(0))?;
+                Ok(u64::try_from(number)?)
+            }
+        }
+    }
+
+    /// Makes what was published so much older: what needs old history cannot wait for it.
+    pub(super) fn age(&self, hours: u64) -> Result<()> {
+        let ago = match &self.server {
+            Some(_) => format!("interval '{hours} hours'"),
+            None => format!("{hours} * 3600000000"),
+        };
+        let sql = format!("UPDATE outbox_sent SET published_at = published_at - {ago}");
+        self.sql(&sql).map(drop)
+    }
+
+    fn sqlite(&self) -> Result<Connection> {
+        let connection = Connection::open(self.directory.join("shop.db"))?;
+        connection.busy_timeout(Duration::from_secs(60))?;
+        Ok(connection)
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Runs a command to its end.
+    pub(super) fn output(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = self.stage.postrider(&self.directory, arguments);
+        Ok(command.stdin(Stdio::null()).output()?)
     }
 
     /// Runs a command that must end with this code, and gives what it printed.
     pub(super) fn ends(&self, arguments: &[&str], code: i32) -> Result<String> {
-        let mut command = self.stage.postrider(&self.directory, arguments);
-        let output = command.stdin(Stdio::null()).output()?;
+        let output = self.output(arguments)?;
         check(&arguments.join(" "), &output, code)?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -218,7 +371,7 @@ impl<'a> Operated<'a> {
     }
 }
 
-fn check(what: &str, output: &std::process::Output, code: i32) -> Result<()> {
+fn check(what: &str, output: &Output, code: i32) -> Result<()> {
     match output.status.code() == Some(code) {
         true => Ok(()),
         false => Err(Failure::new(format!(

@@ -1,28 +1,35 @@
 //! [replay-order] 100,000 sent events are replayed while new ones of the same keys arrive; the replay is killed once
 //! and resumed. Copies keep their order among themselves, new events keep theirs, and every copy says that it is one.
+//! How long new events take is measured before the replay and beside it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use postrider_testkit::ledger::{Ledger, Report};
 
-use super::operated::{EVERYTHING, Operated, STORES};
+use super::operated::{Operated, Placed, STORES};
 use super::outcome::Outcome;
+use super::percentiles::Percentiles;
 use super::stage::Stage;
+use super::watch::Seen;
 use crate::failure::{Failure, Result};
 
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Events that come in one transaction, and how often: about 500 a second, as far as starting a process allows.
-const LIVE: u64 = 50;
-const LIVE_EVERY: Duration = Duration::from_millis(100);
+/// Events that come in one transaction, and how often: about 200 a second.
+const LIVE: u64 = 10;
+const LIVE_EVERY: Duration = Duration::from_millis(50);
 
 /// What one store was seen to do.
 struct Replayed {
+    /// What had been sent when the replay began.
+    wanted: u64,
     copies: u64,
     killed_at: u64,
     live: u64,
+    /// The slow end of what new events took before the replay and beside it, in milliseconds.
+    p99: (f64, f64),
     /// Arrivals of an event beyond the first that say nothing about it.
     unmarked: u64,
     /// The ledger of the copies alone.
@@ -46,13 +53,21 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     outcome.figure("live", sum(|one| one.live));
     outcome.figure("live_reordered", live_reordered);
     outcome.figure("unmarked", sum(|one| one.unmarked));
+    for (name, ratio_name, (_, one)) in [
+        ("live_p99_ms_sqlite", "live_p99_ratio_sqlite", &all[0]),
+        ("live_p99_ms_postgres", "live_p99_ratio_postgres", &all[1]),
+    ] {
+        let (alone, beside) = one.p99;
+        outcome.bounded(name, beside, true, "anything");
+        outcome.bounded(ratio_name, beside / alone.max(0.001), true, "anything");
+    }
     outcome.figure(
         "resumed_at",
         all.iter().map(|(_, one)| one.killed_at).collect::<Vec<_>>(),
     );
     for (store, one) in &all {
-        outcome.check(one.copies == many, || {
-            format!("{store}: {} of {many} replayed", one.copies)
+        outcome.check(one.copies == one.wanted, || {
+            format!("{store}: {} of {} replayed", one.copies, one.wanted)
         });
         outcome.check(one.killed_at < many || stage.reduced, || {
             format!("{store}: the replay was over before it was killed")
@@ -69,8 +84,8 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
 }
 
 fn replay(stage: &Stage, store: &'static str, many: u64, keys: u64, ledger: &mut Ledger) -> Result<Replayed> {
-    let outbox = Operated::open(stage, store, store)?;
-    outbox.route(EVERYTHING)?;
+    let outbox = Operated::open_routed(stage, store, store, &["ORDER"])?;
+    let watch = outbox.watch("ORDER");
     stage.note(&format!("{store}: {many} events are sent"));
     let mut copies = Ledger::new();
     for committed in outbox.send(&outbox.orders(0..many, keys))? {
@@ -80,14 +95,31 @@ fn replay(stage: &Stage, store: &'static str, many: u64, keys: u64, ledger: &mut
     outbox.ends(&["run", "--until-empty"], 0)?;
 
     let relay = outbox.start(&["run"])?;
+    let mut producer = Producer {
+        outbox: &outbox,
+        keys,
+        place: many,
+        written: Vec::new(),
+    };
+    stage.note(&format!("{store}: new ones alone"));
+    let mut left = stage.size(100, 20);
+    producer.go_on(ledger, || {
+        left -= 1;
+        left >= 0
+    })?;
+    let alone = producer.written.len();
+    for event in outbox.orders(many..producer.place, keys) {
+        copies.commit(&event.committed())?;
+    }
+    let wanted = producer.place;
+    outbox.emptied(PATIENCE)?;
     // By its own clock, which is also that of the database: what is published from now on is not meant.
     let replay = ["replay", "--all", "--until", "0s", "--rate", "100000", "--yes"];
     let replay = outbox.start(&replay)?;
     outbox.job(1, PATIENCE)?;
     let over = AtomicBool::new(false);
-    let mut live = 0;
     let killed_at = thread::scope(|scope| -> Result<u64> {
-        let producer = scope.spawn(|| produce(&outbox, many, keys, ledger, &over));
+        let producing = scope.spawn(|| producer.go_on(ledger, || !over.load(Ordering::Relaxed)));
         let replayed = (|| {
             outbox.job(many * 3 / 10, PATIENCE)?;
             replay.kill()?;
@@ -101,51 +133,79 @@ fn replay(stage: &Stage, store: &'static str, many: u64, keys: u64, ledger: &mut
             Ok(killed["touched"].as_u64().unwrap_or(0))
         })();
         over.store(true, Ordering::Relaxed);
-        live = producer
+        producing
             .join()
             .map_err(|_| Failure::new("the producer panicked"))??;
         replayed
     })?;
     outbox.drained(PATIENCE)?;
+    let job = outbox.job(0, PATIENCE)?;
+    let replayed = job["touched"].as_u64().unwrap_or(0);
+    watch.until(producer.place + replayed, PATIENCE)?;
     relay.terminate(PATIENCE)?;
 
     let (mut seen, mut unmarked) = (HashSet::new(), 0);
-    let lines = outbox.lines()?;
-    for line in &lines {
-        match line.is_copy() {
-            true => copies.arrive(&line.arrived()),
+    let arrivals = watch.end()?;
+    for arrival in &arrivals {
+        match arrival.is_copy {
+            true => copies.arrive(&arrival.arrived()),
             false => {
-                ledger.arrive(&line.arrived());
-                unmarked += u64::from(!seen.insert(line.id()) && !line.is_marked());
+                ledger.arrive(&arrival.arrived());
+                unmarked += u64::from(!seen.insert(&arrival.id) && !arrival.is_marked);
             }
         }
     }
-    let job = outbox.job(0, PATIENCE)?;
+    let (before, beside) = producer.written.split_at(alone);
     Ok(Replayed {
-        copies: job["touched"].as_u64().unwrap_or(0),
+        wanted,
+        copies: replayed,
         killed_at,
-        live,
+        live: beside.len() as u64,
+        p99: (p99(before, &arrivals)?, p99(beside, &arrivals)?),
         unmarked,
         among_copies: copies.report(),
     })
 }
 
-/// New events of the same keys, until it is over; how many they were.
-fn produce(
-    outbox: &Operated<'_>,
-    from: u64,
-    keys: u64,
-    ledger: &mut Ledger,
-    over: &AtomicBool,
-) -> Result<u64> {
-    let mut place = from;
-    while !over.load(Ordering::Relaxed) {
-        for committed in outbox.send(&outbox.orders(place..place + LIVE, keys))? {
-            ledger.commit(&committed)?;
-        }
-        place += LIVE;
-        // The rate itself is what is waited for.
-        thread::sleep(LIVE_EVERY);
+/// The slow end of the time from just before the insert to the first arrival, in milliseconds.
+fn p99(written: &[(String, u64)], arrivals: &[Seen]) -> Result<f64> {
+    let mut first = HashMap::new();
+    for arrival in arrivals.iter().filter(|arrival| !arrival.is_copy) {
+        first.entry(arrival.id.as_str()).or_insert(arrival.at_us);
     }
-    Ok(place - from)
+    let took = written.iter().filter_map(|(id, at)| {
+        let arrived = first.get(id.as_str())?;
+        Some(arrived.saturating_sub(*at) as f64 / 1_000.0)
+    });
+    Ok(Percentiles::of(took.collect())?.p99)
+}
+
+/// Who writes new events of the same keys.
+struct Producer<'a> {
+    outbox: &'a Operated<'a>,
+    keys: u64,
+    place: u64,
+    /// The ids, and when they were written.
+    written: Vec<(String, u64)>,
+}
+
+impl Producer<'_> {
+    fn go_on(&mut self, ledger: &mut Ledger, mut may: impl FnMut() -> bool) -> Result<()> {
+        while may() {
+            let events = self.outbox.orders(self.place..self.place + LIVE, self.keys);
+            let rows: Vec<String> = events.iter().map(Placed::values).collect();
+            let at = self.outbox.insert(&format!(
+                "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload) VALUES {}",
+                rows.join(", ")
+            ))?;
+            for event in &events {
+                ledger.commit(&event.committed())?;
+                self.written.push((event.id.clone(), at));
+            }
+            self.place += LIVE;
+            // The rate itself is what is waited for.
+            thread::sleep(LIVE_EVERY);
+        }
+        Ok(())
+    }
 }

@@ -136,7 +136,8 @@ fn freeze_at_work(pair: &Pair<'_>, relay: &mut Relay, id: &str) -> Result<Vec<St
         if caught.is_ok() {
             return Ok(ids);
         }
-        // Half a second of orders is queued now: the next moment finds the relay with full hands.
+        // Half a second of orders is queued now: the next moment finds the relay with full hands. Whether it does is
+        // seen only once it is frozen, so there is nothing to wait for but that moment.
         relay.thaw()?;
         std::thread::sleep(Duration::from_millis(15));
     }

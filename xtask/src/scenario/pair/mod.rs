@@ -100,11 +100,8 @@ pub(in crate::scenario) struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// Starts the servers, writes postrider.toml, and makes all tables.
     pub(in crate::scenario) fn open(stage: &'a Stage, setup: &Setup) -> Result<Self> {
-        static VHOSTS: AtomicU32 = AtomicU32::new(0);
-        let vhost = format!("scenario-{}", VHOSTS.fetch_add(1, Ordering::Relaxed));
         stage.note("starting PostgreSQL and RabbitMQ");
-        let rabbit = rabbit()?;
-        rabbit.add_vhost(&vhost)?;
+        let (rabbit, vhost) = own_vhost()?;
         let postgres = Postgres::start_with(&SETTINGS)?;
         postgres.sql("postgres", "CREATE DATABASE shop");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -230,6 +227,20 @@ impl<'a> Pair<'a> {
         let parked = self.database.number("SELECT count(*) FROM outbox_parked")?;
         Ok((queued, parked))
     }
+}
+
+/// The url of a virtual host of its own, for scenarios without a pair.
+pub(in crate::scenario) fn vhost() -> Result<String> {
+    let (rabbit, vhost) = own_vhost()?;
+    Ok(rabbit.url(&vhost))
+}
+
+fn own_vhost() -> Result<(&'static RabbitMq, String)> {
+    static VHOSTS: AtomicU32 = AtomicU32::new(0);
+    let vhost = format!("scenario-{}", VHOSTS.fetch_add(1, Ordering::Relaxed));
+    let rabbit = rabbit()?;
+    rabbit.add_vhost(&vhost)?;
+    Ok((rabbit, vhost))
 }
 
 /// The RabbitMQ of all scenarios of this process. It ends with the process.

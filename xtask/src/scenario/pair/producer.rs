@@ -180,6 +180,7 @@ impl Service {
                     Ok(session) => session,
                     Err(error) => {
                         eprintln!("no connection: {error}");
+                        // Between two attempts while the server is away.
                         sleep(Duration::from_millis(100)).await;
                         continue;
                     }
