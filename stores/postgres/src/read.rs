@@ -39,7 +39,11 @@ impl Statements {
 
 /// The statement. Without a duplicate window the history is not looked at, not even for planning.
 pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
-    let mut template = decode::answers(include_str!("sql/read.sql"));
+    filled(include_str!("sql/read.sql"), tables, dedup)
+}
+
+fn filled(template: &str, tables: &Tables, dedup: bool) -> String {
+    let mut template = decode::answers(template);
     for table in ["o", "p"] {
         let known = match dedup {
             true => decode::sent_before(table),
@@ -48,6 +52,12 @@ pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
         template = template.replace(&format!("{{sent_before {table}}}"), &known);
     }
     tables.sql(&template)
+}
+
+/// The read of the version of the tables before this one.
+#[cfg(test)]
+pub(crate) fn sql_before(tables: &Tables) -> String {
+    filled(include_str!("sql/read_of_version_3.sql"), tables, true)
 }
 
 /// Reads a page. When a sample of the writers is due it goes out first on the same connection, so that the server has
@@ -72,7 +82,7 @@ pub(crate) async fn read(
     let (writers, answer) = match wants_sample {
         true if session.is_pipelined() => {
             // Prepared before, so that asking is one message.
-            session.prepare("writers", &tables.sql(horizon::WRITERS)).await?;
+            session.prepare("writers", &horizon::sql(session, tables)).await?;
             session.prepare("read", &statements.by_range).await?;
             statements.near.prepare(session).await?;
             let both = futures_util::future::join(horizon::writers(session, tables), asked).await;

@@ -68,15 +68,15 @@ pub(crate) struct Search<'tx, 'a> {
 /// The next lane of the key, or else the next key. A comparison of both at once, `(order_key, lane) > (?2, ?3)`, would
 /// walk over every row of the line that it starts from.
 pub(crate) const NEXT_LINE: &str = "SELECT * FROM (
-         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_heads}
          WHERE dead = 0 AND {in_line} AND destination = ?1 AND order_key = ?2 AND lane > ?3 ORDER BY lane, seq LIMIT 1)
      UNION ALL SELECT * FROM (
-         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+         SELECT order_key, lane, seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_heads}
          WHERE dead = 0 AND {in_line} AND destination = ?1 AND order_key > ?2 ORDER BY order_key, lane, seq LIMIT 1)
      LIMIT 1";
 
 pub(crate) const NEXT_DESTINATION: &str =
-    "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+    "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_heads}
      WHERE dead = 0 AND {in_line} AND destination > ?1 ORDER BY destination LIMIT 1";
 
 /// Whether a dead row of the line (unless those are passed over, ?5) or a row without a destination stands before ?4.
@@ -99,7 +99,7 @@ pub(crate) const BARRIER: &str = "SELECT min(
          AND seq > ?4), 9223372036854775807))";
 
 pub(crate) const BEHIND: &str =
-    "SELECT seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_live}
+    "SELECT seq, next_attempt_at FROM {outbox_parked} INDEXED BY {outbox_parked_heads}
      WHERE dead = 0 AND {in_line} AND destination = ?3 AND order_key = ?1 AND lane = ?2 AND seq > ?4
      ORDER BY seq LIMIT ?5";
 

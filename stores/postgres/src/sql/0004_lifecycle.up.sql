@@ -1,13 +1,16 @@
 -- What people need: jobs that outlive who began them, the words of errors by what they have in common, payloads before they
 -- were changed, and indexes for what is asked. The views name all columns of the parked rows, so they are made anew.
+--
+-- Relays and producers are at work meanwhile. Nothing here reads the history, however long it is; locks are taken in the
+-- order in which a query of the views takes them; and the table of parked rows, which every read and settle needs, comes
+-- last, when nothing is left to wait for.
 DROP VIEW {outbox_events};
 DROP VIEW {outbox_parked_status};
 
-ALTER TABLE {outbox_parked} ADD COLUMN error_group text;
-ALTER TABLE {outbox_control} ADD COLUMN actor text, ADD COLUMN changed_at timestamptz;
 ALTER TABLE {outbox_audit} ADD COLUMN job_id text, ADD COLUMN event_id text;
 CREATE INDEX {name outbox_audit_event} ON {outbox_audit} (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX {name outbox_audit_time} ON {outbox_audit} (at);
+ALTER TABLE {outbox_control} ADD COLUMN actor text, ADD COLUMN changed_at timestamptz;
 
 -- Rows with a place above bound came after the job and are not meant by it.
 CREATE TABLE {outbox_job} (
@@ -60,29 +63,27 @@ CREATE INDEX {name outbox_restored_time} ON {outbox_restored} (restored_at);
 -- Places of the rows that hold a paused key: below those of all events.
 CREATE SEQUENCE {outbox_marker} INCREMENT -1 MAXVALUE -1 MINVALUE -9223372036854775807 START -1;
 
--- What people ask of parked rows. Keys and types may be longer than an index entry, so their hashes are kept.
-CREATE INDEX {name outbox_parked_dead} ON {outbox_parked} (seq, destination) WHERE dead AND seq > 0;
-CREATE INDEX {name outbox_parked_error} ON {outbox_parked} (destination, error_kind, error_group, seq)
-    INCLUDE (dead, first_failed_at, last_failed_at) WHERE error_kind IS NOT NULL AND seq > 0;
-CREATE INDEX {name outbox_parked_key} ON {outbox_parked}
-    (md5(coalesce(event_key, aggregate_type || '/' || aggregate_id)), seq) WHERE seq > 0;
-CREATE INDEX {name outbox_parked_type} ON {outbox_parked} (md5(event_type), seq) WHERE seq > 0;
-CREATE INDEX {name outbox_parked_replay} ON {outbox_parked} (replay_id) WHERE replay_id IS NOT NULL;
-
--- What relays ask. A scheduled event stands alone: it waits for its time and for nobody, so it is found by its time, and a
--- read that goes from line to line never meets it.
-DROP INDEX {outbox_parked_live};
-CREATE INDEX {name outbox_parked_live} ON {outbox_parked} (shard, destination, line, lane, seq)
-    WHERE NOT dead AND left(order_key, 7) <> E'\x1falone\x1f';
-CREATE INDEX {name outbox_parked_time} ON {outbox_parked} (shard, destination, next_attempt_at, seq) INCLUDE (error_kind)
-    WHERE NOT dead AND left(order_key, 7) = E'\x1falone\x1f';
-
 -- Stretches of the history that cannot hold a key or a type are passed over. It is written when a stretch is full, so a
--- settle does not pay for it.
-CREATE INDEX {name outbox_sent_bloom} ON {outbox_sent} USING brin (
+-- settle does not pay for it. Days that hold nothing yet have it at once, as have those that are made later; for the others
+-- it is built by `postrider migrate up`, beside the relays, or with CREATE INDEX CONCURRENTLY for each day.
+CREATE INDEX {name outbox_sent_bloom} ON ONLY {outbox_sent} USING brin (
     aggregate_id text_bloom_ops (n_distinct_per_range = 640), event_key text_bloom_ops (n_distinct_per_range = 640),
     event_type text_bloom_ops (n_distinct_per_range = 64)
 ) WITH (pages_per_range = 32, autosummarize = on);
+DO $$
+DECLARE
+    day regclass;
+    filled boolean;
+BEGIN
+    FOR day IN SELECT i.inhrelid::regclass FROM pg_inherits i WHERE i.inhparent = '{outbox_sent}'::regclass LOOP
+        EXECUTE format('SELECT EXISTS (SELECT 1 FROM %s)', day) INTO filled;
+        CONTINUE WHEN filled;
+        EXECUTE format('CREATE INDEX %I ON %s%s', (SELECT relname || '_bloom' FROM pg_class WHERE oid = day), day,
+            substring(pg_get_indexdef('{outbox_sent_bloom}'::regclass) FROM ' USING .*'));
+        EXECUTE format('ALTER INDEX {outbox_sent_bloom} ATTACH PARTITION %s.%I', {literal schema},
+            (SELECT relname || '_bloom' FROM pg_class WHERE oid = day));
+    END LOOP;
+END $$;
 
 -- The audit can only be added to, by whoever uses the tables, and only grows old.
 CREATE FUNCTION {outbox_forget_audit}(older interval, most integer) RETURNS bigint
@@ -94,6 +95,25 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     ) SELECT count(*) FROM gone
 $$;
 REVOKE ALL ON FUNCTION {outbox_forget_audit}(interval, integer) FROM PUBLIC;
+
+ALTER TABLE {outbox_parked} ADD COLUMN error_group text;
+
+-- What people ask of parked rows. Keys and types may be longer than an index entry, so their hashes are kept.
+CREATE INDEX {name outbox_parked_dead} ON {outbox_parked} (seq, destination) WHERE dead AND seq > 0;
+CREATE INDEX {name outbox_parked_error} ON {outbox_parked} (destination, error_kind, error_group, seq)
+    INCLUDE (dead, first_failed_at, last_failed_at) WHERE error_kind IS NOT NULL AND seq > 0;
+CREATE INDEX {name outbox_parked_key} ON {outbox_parked}
+    (md5(coalesce(event_key, aggregate_type || '/' || aggregate_id)), seq) WHERE seq > 0;
+CREATE INDEX {name outbox_parked_type} ON {outbox_parked} (md5(event_type), seq) WHERE seq > 0;
+CREATE INDEX {name outbox_parked_replay} ON {outbox_parked} (replay_id) WHERE replay_id IS NOT NULL;
+
+-- What relays ask. A scheduled event stands alone: it waits for its time and for nobody, so it is found by its time, and a
+-- read that goes from line to line never meets it. The index that holds both stays, for the relays of the version before
+-- this one, which find no other.
+CREATE INDEX {name outbox_parked_heads} ON {outbox_parked} (shard, destination, line, lane, seq)
+    WHERE NOT dead AND left(order_key, 7) <> E'\x1falone\x1f';
+CREATE INDEX {name outbox_parked_time} ON {outbox_parked} (shard, destination, next_attempt_at, seq) INCLUDE (error_kind)
+    WHERE NOT dead AND left(order_key, 7) = E'\x1falone\x1f';
 
 -- Parked rows with the word that people see. The word follows from the row and from what stands before it; it is stored
 -- nowhere, so nothing can leave a stale one behind. A smaller severity is worse. Rows below zero are no events: they hold

@@ -177,8 +177,9 @@ SELECT 1, {columns o},
            )
            SELECT array_agg(n.name) FROM names n
            WHERE n.name IS NOT NULL AND (n.name = '' OR n.name <> ALL ($6::text[]) OR (
+               -- Not NOT: the index of the version before would do then, entered in its middle.
                SELECT true FROM {outbox_parked} b
-               WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND NOT b.dead LIMIT 1))
+               WHERE b.line = {line o} AND b.lane = o.lane AND b.destination = n.name AND b.dead < true LIMIT 1))
        ) END,
        {sent_before o}, {no_parked}, o.range, NULL, {no_head}
 FROM found o

@@ -33,7 +33,7 @@ pub(crate) const MARKERS: &str =
 /// In the order of the index, so that a line is together and rows without a destination come first.
 pub(crate) const IN_LINE: &str =
     "SELECT destination, order_key, lane, seq, next_attempt_at > ?1, error_kind IS NOT NULL
-     FROM {outbox_parked} INDEXED BY {outbox_parked_live} WHERE dead = 0 AND {in_line}
+     FROM {outbox_parked} INDEXED BY {outbox_parked_heads} WHERE dead = 0 AND {in_line}
      ORDER BY destination, order_key, lane, seq";
 
 pub(crate) const ALONE: &str =

@@ -24,9 +24,8 @@ FROM (
     FROM {outbox_parked} p
 ) worded;
 DROP INDEX {outbox_parked_time};
-DROP INDEX {outbox_parked_live};
+DROP INDEX {outbox_parked_heads};
 DELETE FROM {outbox_parked} WHERE seq < 0;
-CREATE INDEX {outbox_parked_live} ON {outbox_parked} (destination, order_key, lane, seq, next_attempt_at) WHERE dead = 0;
 DROP INDEX {outbox_parked_replay};
 DROP INDEX {outbox_parked_type};
 DROP INDEX {outbox_parked_key};

@@ -95,9 +95,9 @@ CREATE INDEX {outbox_parked_type} ON {outbox_parked} (event_type, seq, destinati
 CREATE INDEX {outbox_parked_replay} ON {outbox_parked} (replay_id, dead) WHERE replay_id IS NOT NULL;
 
 -- Parked rows as relays ask for them: lines by their heads, and rows that stand alone by their time, because each of
--- those would be a line of its own that is visited in vain until its time has come.
-DROP INDEX {outbox_parked_live};
-CREATE INDEX {outbox_parked_live} ON {outbox_parked} (destination, order_key, lane, seq, next_attempt_at, error_kind)
+-- those would be a line of its own that is visited in vain until its time has come. The index of the lines that relays
+-- of the version before this one name stays as it was, for them.
+CREATE INDEX {outbox_parked_heads} ON {outbox_parked} (destination, order_key, lane, seq, next_attempt_at, error_kind)
     WHERE dead = 0 AND {in_line};
 CREATE INDEX {outbox_parked_time} ON {outbox_parked} (destination, next_attempt_at, seq, lane, order_key, error_kind)
     WHERE dead = 0 AND {alone};
