@@ -12,6 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 use crate::config::PgOptions;
 use crate::error::{Error, Result};
+use crate::horizon;
 use crate::identity::Identity;
 use crate::session::Session;
 use crate::tls::Address;
@@ -54,6 +55,7 @@ impl Target {
             session.tls.clone_from(&address.tls);
             check(&session).await?;
             session.server = self.identity.look(&session).await;
+            session.tells_log = horizon::tells_log(&session).await;
             let settings = settings(self.role, self.options.statement_timeout);
             match self.pooled {
                 true => session.local = Some(settings.replace("SET ", "SET LOCAL ")),

@@ -4,6 +4,11 @@
 //! place has held a lock on `outbox` since before it was given. So all places up to the last one given are decided once
 //! every transaction that held such a lock after that has ended: the locks are sampled, and a later sample that
 //! shares no transaction with the first one is the proof. Transactions that never touched `outbox` hold nothing up.
+//!
+//! A server that recovers from a crash may give places again that were given to transactions which never committed:
+//! nobody had waited until that was written. It recovers without a restart when one of its processes is killed, and by
+//! the next look the places may have come further than before. So a place counts as given once the log of the server is
+//! flushed as far as it was written when the place was seen: no recovery takes that back.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +41,13 @@ pub(crate) const WRITERS: &str = "SELECT pg_catalog.array_agg(l.virtualtransacti
      WHERE l.locktype = 'relation' AND l.relation = '{outbox}'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())";
 
+/// How far the log of the server is written, and how far it is flushed.
+const LOG: &str = "(pg_catalog.pg_current_wal_insert_lsn() - '0/0')::bigint,
+    (pg_catalog.pg_current_wal_flush_lsn() - '0/0')::bigint";
+
+/// For services that do not tell: they are believed to keep what they gave.
+const NO_LOG: &str = "0::bigint, 0::bigint";
+
 /// What the samples have proven so far.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
@@ -49,6 +61,10 @@ pub(crate) struct Sample {
     started: i64,
     /// The transactions that hold a writer's lock.
     writers: HashSet<String>,
+    /// How far the log of the server was written.
+    written: i64,
+    /// How far it was flushed.
+    flushed: i64,
 }
 
 #[derive(Debug, Default)]
@@ -70,11 +86,13 @@ struct State {
     warned_at: Option<Instant>,
 }
 
-/// A place that is decided when some writers have ended.
+/// A place that is decided when some writers have ended, and the log is flushed.
 #[derive(Debug)]
 struct Candidate {
     place: i64,
     waits_for: HashSet<String>,
+    /// How far the log was written when the place was given.
+    written: i64,
     since: Instant,
 }
 
@@ -137,7 +155,13 @@ impl Horizon {
 
     /// Takes a sample that was begun after [`Horizon::saw`] and ended before the snapshot that the answer is for.
     /// Gives the writers that are to be named, because they have been waited for too long.
-    pub(crate) fn sampled(&self, Sample { started, writers }: Sample) -> Option<Overdue> {
+    pub(crate) fn sampled(&self, sample: Sample) -> Option<Overdue> {
+        let Sample {
+            started,
+            writers,
+            written,
+            flushed,
+        } = sample;
         let mut state = self.lock();
         if state
             .started
@@ -155,16 +179,20 @@ impl Horizon {
             if !candidate.waits_for.is_disjoint(&writers) {
                 return state.overdue(&writers);
             }
+            if candidate.written > flushed {
+                return None;
+            }
             state.decided = state.decided.max(candidate.place);
             state.candidate = None;
         }
         if state.given > state.decided {
-            match writers.is_empty() {
+            match writers.is_empty() && written <= flushed {
                 true => state.decided = state.given,
                 false => {
                     state.candidate = Some(Candidate {
                         place: state.given,
                         waits_for: writers,
+                        written,
                         since: Instant::now(),
                     });
                 }
@@ -200,9 +228,25 @@ impl Horizon {
     }
 }
 
+/// The statement that [`writers`] asks on this session.
+pub(crate) fn sql(session: &Session, tables: &Tables) -> String {
+    let log = if session.tells_log { LOG } else { NO_LOG };
+    tables.sql(&format!("SELECT w.*, {log} FROM ({WRITERS}) w"))
+}
+
+/// Whether the server behind a new session tells how far its log is flushed. Some services that speak PostgreSQL's
+/// language keep no such log.
+pub(crate) async fn tells_log(session: &Session) -> bool {
+    let row = session
+        .client
+        .query_typed_one(&format!("SELECT {LOG}"), &[])
+        .await;
+    row.is_ok_and(|row| row.try_get::<_, i64>(1).is_ok())
+}
+
 /// Who holds a writer's lock on the outbox.
 pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<Sample> {
-    let rows = session.ask("writers", &tables.sql(WRITERS), &[]).await?;
+    let rows = session.ask("writers", &sql(session, tables), &[]).await?;
     let row = rows.first().ok_or_else(|| {
         Error::new(
             StoreErrorKind::Other,
@@ -213,123 +257,10 @@ pub(crate) async fn writers(session: &Session, tables: &Tables) -> Result<Sample
     Ok(Sample {
         started: row.try_get::<_, Micros>(1)?.0,
         writers: writers.unwrap_or_default().into_iter().collect(),
+        written: row.try_get(2)?,
+        flushed: row.try_get(3)?,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(names: &[&str]) -> Sample {
-        Sample {
-            started: 1,
-            writers: names.iter().map(|name| (*name).to_owned()).collect(),
-        }
-    }
-
-    /// Fault A6. Named after a while, not before, and not at every sample.
-    #[tokio::test(start_paused = true)]
-    async fn a_writer_that_stays_is_named_now_and_then() {
-        let horizon = Horizon::default();
-        horizon.saw(10, Some(1));
-        assert_eq!(horizon.sampled(set(&["3/1", "4/7"])), None);
-        tokio::time::advance(OVERDUE_AFTER / 2).await;
-        assert_eq!(horizon.sampled(set(&["3/1"])), None);
-        tokio::time::advance(OVERDUE_AFTER / 2).await;
-        let named = horizon.sampled(set(&["3/1", "9/9"])).expect("it is named");
-        assert_eq!(
-            (named.writers, named.waited),
-            (vec!["3/1".to_owned()], OVERDUE_AFTER)
-        );
-        tokio::time::advance(OVERDUE_EVERY / 2).await;
-        assert_eq!(horizon.sampled(set(&["3/1"])), None);
-        tokio::time::advance(OVERDUE_EVERY / 2).await;
-        assert!(horizon.sampled(set(&["3/1"])).is_some(), "it is still there");
-        horizon.sampled(set(&["9/9"]));
-        assert_eq!(horizon.decided(), 10);
-    }
-
-    /// Fault A25.
-    #[test]
-    fn places_that_begin_anew_are_not_decided() {
-        let horizon = Horizon::default();
-        horizon.saw(50, Some(1));
-        horizon.sampled(set(&[]));
-        assert_eq!(horizon.decided(), 50);
-        horizon.saw(3, Some(1));
-        assert_eq!(horizon.decided(), 0);
-        horizon.sampled(set(&["3/1"]));
-        assert_eq!(horizon.decided(), 0, "somebody writes");
-        horizon.sampled(set(&[]));
-        assert_eq!(horizon.decided(), 3);
-    }
-
-    /// Fault A25. Emptied and filled again further than before, between two looks.
-    #[test]
-    fn places_of_another_file_are_not_decided() {
-        let horizon = Horizon::default();
-        horizon.saw(50, Some(1));
-        horizon.sampled(set(&[]));
-        assert_eq!(horizon.decided(), 50);
-        horizon.saw(200, Some(2));
-        assert_eq!(horizon.decided(), 0);
-        horizon.saw(200, Some(2));
-        horizon.sampled(set(&[]));
-        assert_eq!(horizon.decided(), 200);
-    }
-
-    /// After a restart a prepared transaction has another number, so that it is not among the new ones proves nothing.
-    #[test]
-    fn a_sample_of_a_restarted_server_proves_nothing_of_the_last() {
-        let horizon = Horizon::default();
-        horizon.saw(10, Some(1));
-        horizon.sampled(set(&["-1/7"]));
-        horizon.sampled(Sample {
-            started: 2,
-            ..set(&["-1/9"])
-        });
-        assert_eq!(horizon.decided(), 0);
-        horizon.saw(10, Some(1));
-        horizon.sampled(Sample {
-            started: 2,
-            ..set(&["-1/9"])
-        });
-        assert_eq!(horizon.decided(), 0, "it is still open");
-    }
-
-    #[test]
-    fn a_writer_that_is_prepared_is_still_waited_for() {
-        let horizon = Horizon::default();
-        horizon.saw(7, Some(1));
-        horizon.sampled(set(&["3/45", "-1/700"]));
-        horizon.sampled(set(&["-1/812", "-1/700"]));
-        assert_eq!(horizon.decided(), 0, "it is one of the prepared now");
-        horizon.sampled(set(&["-1/812", "-1/900"]));
-        assert_eq!(horizon.decided(), 0, "it has not ended");
-        horizon.sampled(set(&["-1/900"]));
-        assert_eq!(horizon.decided(), 7, "what was prepared later was not waited for");
-    }
-
-    #[test]
-    fn a_place_is_decided_when_all_who_could_have_it_have_ended() {
-        let horizon = Horizon::default();
-        horizon.saw(10, Some(1));
-        horizon.sampled(set(&["3/1", "4/7"]));
-        assert_eq!(horizon.decided(), 0);
-        horizon.saw(20, Some(1));
-        horizon.sampled(set(&["4/7", "5/1"]));
-        assert_eq!(horizon.decided(), 0, "one of them is still there");
-        horizon.sampled(set(&["5/1"]));
-        assert_eq!(horizon.decided(), 10, "what came later was not waited for");
-        horizon.sampled(set(&["6/1"]));
-        assert_eq!(horizon.decided(), 20);
-    }
-
-    #[test]
-    fn without_writers_everything_given_is_decided() {
-        let horizon = Horizon::default();
-        horizon.saw(7, Some(1));
-        horizon.sampled(set(&[]));
-        assert_eq!(horizon.decided(), 7);
-    }
-}
+mod tests;

@@ -34,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     /// Which of the servers that were met it leads to.
     pub(crate) server: u64,
+    /// It tells how far its log is flushed.
+    pub(crate) tells_log: bool,
     /// Set when a transaction may be open on it: it is never given out again.
     abandoned: AtomicBool,
     /// The task that has the socket.
@@ -66,6 +68,7 @@ impl Session {
             sleepers: tokio::sync::Mutex::default(),
             id: SESSIONS.fetch_add(1, Ordering::Relaxed),
             server: 0,
+            tells_log: false,
             abandoned: AtomicBool::new(false),
             task,
             tls: None,
