@@ -105,6 +105,34 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// Statements that may be in no transaction, one after the other. They may take their time, which is set on a
+    /// session that nobody is given afterwards.
+    pub(crate) async fn outside(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        statements: &[String],
+    ) -> Result<(), StoreError> {
+        let _turn = self.link.turn.lock().await;
+        let session = self.link.session(doing).await?;
+        let _guard = Guard(Some(Arc::clone(&session)));
+        let whole = async {
+            if session.local.is_some() {
+                let text = "this cannot be done through a pooler";
+                return Err(Error::new(StoreErrorKind::Other, text));
+            }
+            let patience = "SET statement_timeout = 0; SET lock_timeout = '10s'";
+            session.client.batch_execute(patience).await?;
+            for statement in statements {
+                session.client.batch_execute(statement).await?;
+            }
+            Ok(())
+        };
+        Guard(None).watch(doing, limit, whole).await
+    }
+}
+
 /// Takes the session out of use unless it is kept.
 struct Guard(Option<Arc<Session>>);
 

@@ -1,17 +1,18 @@
 //! The tables: made, checked, printed and removed.
 
+mod days;
+mod turns;
+
 use std::time::Duration;
 
-use postrider_core::{
-    BoxFuture, Migration, Schema, SchemaStatus, StoreError, StoreErrorKind, knows, wrong_version,
-};
-use tokio_postgres::error::SqlState;
+use postrider_core::{BoxFuture, Migration, Schema, SchemaStatus, StoreError, knows, wrong_version};
 
 use crate::PgStore;
 use crate::config::PgOptions;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::{Tables, role};
 use crate::operator::Work;
+use turns::{keep_out, take_turns};
 
 /// What this program needs.
 pub(crate) const WANTED: u32 = STEPS.len() as u32;
@@ -75,11 +76,11 @@ impl Schema for PgStore {
     }
 
     fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
-        Box::pin(
-            self.operate("making the outbox tables", PATIENCE, |work| async move {
-                up(&work).await
-            }),
-        )
+        Box::pin(async move {
+            let taken = turns::patiently(self).await?;
+            days::index(self).await?;
+            Ok(taken)
+        })
     }
 
     fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
@@ -181,44 +182,6 @@ async fn differs(work: &Work) -> Result<Vec<String>> {
         ));
     }
     Ok(differs)
-}
-
-/// Of several processes one migrates, and the others wait and find nothing left to do.
-async fn take_turns(work: &Work) -> Result<()> {
-    work.client()
-        .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '60s'")
-        .await?;
-    let name = work.sql("{outbox}");
-    let sql = "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))";
-    let turn = work.client().execute(sql, &[&name]).await;
-    turn.map_err(|error| {
-        held(
-            error,
-            "another process has been migrating these tables for a minute: wait for its end",
-        )
-    })?;
-    Ok(())
-}
-
-/// Nothing may be inserted between the count and the removal. Whoever comes while this waits for the lock waits
-/// behind it, and every service that produces comes here: so it waits for a moment only, and then tells who is in the
-/// way.
-async fn keep_out(work: &Work) -> Result<()> {
-    let sql = work.sql("SET LOCAL lock_timeout = '3s'; LOCK TABLE {outbox} IN ACCESS EXCLUSIVE MODE");
-    let locked = work.client().batch_execute(&sql).await;
-    locked.map_err(|error| held(error, "the outbox table is in use: stop the relays and the services that produce, end \
-        transactions that are open (`SELECT pid, state, query FROM pg_stat_activity WHERE xact_start IS NOT NULL` \
-        shows them), and try again"))
-}
-
-/// Says what to do about a lock that was not to be had.
-fn held(error: tokio_postgres::Error, text: &str) -> Error {
-    match error.code() {
-        Some(state) if *state == SqlState::LOCK_NOT_AVAILABLE => {
-            Error::Store(StoreError::new(StoreErrorKind::Busy, text).with_source(error))
-        }
-        _ => Error::Postgres(error),
-    }
 }
 
 async fn up(work: &Work) -> Result<Vec<u32>> {

@@ -236,6 +236,16 @@ impl PgStore {
             .run(doing, limit, &inner.tables, &inner.options, work)
             .await
     }
+
+    /// Runs statements that may be in no transaction.
+    pub(crate) async fn outside(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        statements: &[String],
+    ) -> Result<(), StoreError> {
+        self.inner.operator.outside(doing, limit, statements).await
+    }
 }
 
 impl Store for PgStore {

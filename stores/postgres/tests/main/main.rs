@@ -2,6 +2,7 @@
 //!
 //! - `commit`: commits that are cut, and producers that repeat them.
 //! - `conformance`: the suite that every store passes.
+//! - `crash`: a server that recovers without a restart.
 //! - `console`: what operators see and do, and what a read tells of parked rows.
 //! - `doorbell`: when it rings, and what is left when a call is dropped.
 //! - `late`: transactions that commit late, with two relays.
@@ -11,6 +12,7 @@
 //! - `large`: rows that are too large to be events.
 //! - `log`: what is written to the log.
 //! - `login`: which login counts, and one that changes.
+//! - `migrate`: tables that are changed while others use them.
 //! - `pooler`: behind PgBouncer.
 //! - `privileges`: the relay under the role that was printed for it.
 //! - `reset`: databases that were changed by hand.
@@ -21,6 +23,7 @@
 mod commit;
 mod conformance;
 mod console;
+mod crash;
 mod doorbell;
 mod failover;
 mod faults;
@@ -30,6 +33,7 @@ mod late;
 mod locks;
 mod log;
 mod login;
+mod migrate;
 mod near;
 mod pooler;
 mod privileges;
