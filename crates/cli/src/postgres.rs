@@ -51,6 +51,8 @@ fn options(outbox: &Outbox, place: &Postgres) -> PgOptions {
     let mut options = PgOptions::default()
         .prefix(&outbox.prefix)
         .history(outbox.history)
+        // The cleanup drops it, at its time, when it is archived.
+        .drop_history(false)
         .dedup(outbox.dedup)
         .login(outbox.user.clone(), outbox.password.clone());
     if let Some(file) = &outbox.url_file {

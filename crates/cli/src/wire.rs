@@ -118,12 +118,6 @@ pub fn exists(outbox: &Outbox) -> bool {
     }
 }
 
-/// PostgreSQL drops whole days of its history by itself; to look for rows there would be to read all of it, every
-/// minute.
-pub fn is_cleaned_by_rows(outbox: &Outbox) -> bool {
-    !matches!(outbox.place, Place::Postgres(_))
-}
-
 /// The schema of an outbox of which nothing is touched: it is asked of a store on a file that goes away.
 pub fn elsewhere(name: &str, outbox: &Outbox) -> Result<(Arc<dyn Schema>, TempDir), Failure> {
     let folder = tempfile::tempdir()?;
@@ -296,18 +290,4 @@ fn left_out(what: &str, name: &str, feature: &str) -> Failure {
     .advice(format!(
         "use a build of postrider with the cargo feature `{feature}`"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{DEFAULT, Origin, parse};
-
-    #[test]
-    fn rows_of_a_history_in_partitions_are_not_looked_for() {
-        let text = format!("{DEFAULT}\n[outbox.billing]\nurl = \"postgres://u@127.0.0.1/billing\"");
-        let config = parse(Origin::File("postrider.toml".into()), &text, []).unwrap();
-        assert!(is_cleaned_by_rows(&config.outboxes["main"]));
-        assert!(!is_cleaned_by_rows(&config.outboxes["billing"]));
-    }
 }

@@ -28,7 +28,7 @@ pub trait Upkeep: Send + Sync {
     }
 
     /// Removes what is older than its term, in one transaction of at most `limit` rows. Queued and parked rows are
-    /// never touched.
+    /// never touched. History that a replay has still to read stays, up to [`Purge::longest`], and the answer says so.
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let _ = purge;
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -120,6 +120,8 @@ pub struct Purge {
     pub dry_run: bool,
     /// Nothing behind this place of the history, because it was not archived yet.
     pub not_after: Option<Seq>,
+    /// Only what goes at little cost: where the history is kept by day, whole days.
+    pub in_bulk: bool,
     /// Who asks, for the audit; none: the housekeeping itself.
     pub actor: Option<String>,
 }
@@ -133,13 +135,21 @@ impl Purge {
             limit,
             dry_run: false,
             not_after: None,
+            in_bulk: false,
             actor: None,
         }
+    }
+
+    /// The age from which on history goes even though a replay has still to read it. A replay that somebody paused and
+    /// forgot must not fill the disk: it keeps the history for as long again as it is kept, and at least for a day.
+    pub fn longest(&self) -> Duration {
+        const DAY: Duration = Duration::from_secs(86_400);
+        self.older_than.saturating_add(self.older_than.max(DAY))
     }
 }
 
 /// What a step of a removal did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Rows removed, or that would be.
     pub rows: u64,
@@ -147,6 +157,8 @@ pub struct Purged {
     pub exact: bool,
     /// There is more to remove.
     pub more: bool,
+    /// Why something that is old enough was left, in words.
+    pub held: Option<String>,
 }
 
 /// Which page of the history.

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use postrider_core::{
-    BoxFuture, Doorbell, EnqueueError, Event, Heartbeat, Page, Read, Settle, Settled, Standing, Store,
-    StoreError, StoreErrorKind, causes,
+    BoxFuture, Doorbell, EnqueueError, Event, Heartbeat, Kept, Page, Purge, Read, Settle, Settled, Standing,
+    Store, StoreError, StoreErrorKind, causes,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use crate::operator::{Operator, Work};
 use crate::produce::Outbox;
 use crate::supervise::Link;
 use crate::tls::{Address, CORRECT};
+use crate::upkeep::drop_old;
 use crate::{durability, lease, read, settle};
 
 /// How often the partitions of the history are looked after.
@@ -33,6 +34,9 @@ const MAINTAIN_EVERY: Duration = Duration::from_secs(3_600);
 
 /// How long what operators threw away is kept where no history is: partitions must not gather for ever.
 const KEEP_DISCARDED: Duration = Duration::from_secs(86_400);
+
+/// A term for one who only makes partitions: a century.
+const NOTHING_IS_OLDER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Below this nothing could be published, and PostgreSQL takes 0 for no limit at all.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
@@ -164,24 +168,38 @@ impl PgStore {
         });
     }
 
-    /// Makes the partitions of the coming days and removes those that are older than the history is kept; answers how
-    /// many were removed. Without a history only what operators threw away is in them, and goes after a day. A relay
-    /// does this by itself, once an hour.
+    /// Makes the partitions of the coming days, and removes those that are older than the history is kept unless that
+    /// is [left to others](PgOptions::drop_history) or a replay has still to read them; answers how many were removed.
+    /// Without a history only what operators threw away is in them, and goes after a day. A relay does this by itself,
+    /// once an hour.
     pub async fn maintain(&self) -> Result<u64, StoreError> {
         let inner = &self.inner;
-        let keep = clock::seconds(inner.options.history.unwrap_or(KEEP_DISCARDED));
+        let keep = match inner.options.history {
+            Some(_) => NOTHING_IS_OLDER,
+            None => KEEP_DISCARDED,
+        };
         let sql = inner
             .tables
             .sql("SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))");
         let (doing, limit) = ("looking after the history", Duration::from_secs(30));
         let row = inner
             .operator
-            .ask(doing, limit, &sql, &[(&keep, Type::FLOAT8)])
+            .ask(doing, limit, &sql, &[(&clock::seconds(keep), Type::FLOAT8)])
             .await?;
         let removed: i32 = row
             .try_get(0)
             .map_err(|error| Error::from(error).while_doing(doing))?;
-        Ok(u64::try_from(removed).unwrap_or(0))
+        let Some(term) = inner.options.history.filter(|_| inner.options.drop_history) else {
+            return Ok(u64::try_from(removed).unwrap_or(0));
+        };
+        let purge = Purge::of(Kept::History, term, 1);
+        let dropped = self
+            .view(doing, |view| async move { drop_old(&view, &purge).await })
+            .await?;
+        if let Some(held) = dropped.purged.held {
+            tracing::warn!(held, "days of the history are past their term and stay");
+        }
+        Ok(dropped.days)
     }
 
     /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay

@@ -48,10 +48,12 @@ impl Model {
             };
             self.note(now, deed);
         }
+        let more = rows >= u64::from(purge.limit);
         Some(Purged {
             rows,
             exact: true,
-            more: rows >= u64::from(purge.limit),
+            more,
+            held: self.held(now, purge).filter(|_| !more),
         })
     }
 
@@ -66,23 +68,38 @@ impl Model {
             .any(|job| job.id == *restored || reads(&job.kind))
     }
 
-    /// The last place that every replay of the history has passed.
-    fn passed_by_replays(&self) -> Seq {
+    /// Which replay keeps history that is old enough, in words.
+    fn held(&self, now: Duration, purge: &Purge) -> Option<String> {
+        let (job, passed) = self.passed_by_replays()?;
+        let is_held = |record: &super::rows::Record| {
+            is_older(now, record.at, purge.older_than) && record.row.seq > passed
+        };
+        let held = purge.what == Kept::History && self.history.values().any(is_held);
+        held.then(|| format!("the replay {job} has still to read it"))
+    }
+
+    /// The replay of the history that is least far, and the last place that it has passed.
+    fn passed_by_replays(&self) -> Option<(&JobId, Seq)> {
         let reads = |kind: &JobKind| matches!(kind, JobKind::Replay(replay) if replay.restored.is_none());
         let replays = self
             .jobs
             .iter()
             .filter(|filed| reads(&filed.job.kind) && !has_ended(&filed.job));
-        let passed = replays.map(|filed| filed.from().map_or(Seq(0), |(seq, _)| seq.before()));
-        passed.min().unwrap_or(Seq::MAX)
+        let passed = replays.map(|filed| {
+            let passed = filed.from().map_or(Seq(0), |(seq, _)| seq.before());
+            (&filed.job.id, passed)
+        });
+        passed.min_by_key(|(_, passed)| *passed)
     }
 
     fn purge_history(&mut self, now: Duration, purge: &Purge) -> u64 {
-        let up_to = self.passed_by_replays().min(purge.not_after.unwrap_or(Seq::MAX));
-        let old = self
-            .history
-            .iter()
-            .filter(|(_, record)| is_older(now, record.at, purge.older_than) && record.row.seq <= up_to);
+        let passed = self.passed_by_replays().map_or(Seq::MAX, |(_, passed)| passed);
+        let archived = purge.not_after.unwrap_or(Seq::MAX);
+        let old = self.history.iter().filter(|(_, record)| {
+            is_older(now, record.at, purge.older_than)
+                && record.row.seq <= archived
+                && (record.row.seq <= passed || is_older(now, record.at, purge.longest()))
+        });
         let numbers: Vec<u64> = old.map(|(n, _)| *n).take(purge.limit as usize).collect();
         remove(purge, numbers, |n| {
             if let Some(record) = self.history.remove(n)

@@ -100,12 +100,19 @@ pub(super) async fn a_purge_leaves_what_a_replay_has_still_to_read(bench: Bench)
         purge(&bench, Kept::History, Duration::ZERO).await;
         assert_eq!(sent_ids(&bench).await, ["a", "b"]);
     }
+    eventually("the answer names who keeps it", async || {
+        let purged = purge(&bench, Kept::History, Duration::ZERO).await;
+        let held = purged.held.unwrap_or_default();
+        held.contains(&*job.id.0).then_some(())
+    })
+    .await;
     let steered = bench
         .console()
         .steer(job.id, JobVerb::Cancel, ANN.to_owned())
         .await;
     steered.expect("cancelled");
     all_gone(&bench, Kept::History).await;
+    assert_eq!(purge(&bench, Kept::History, Duration::ZERO).await.held, None);
     assert!(sent_ids(&bench).await.is_empty());
 }
 

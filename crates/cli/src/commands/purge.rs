@@ -22,6 +22,8 @@ struct Removed {
     exact: bool,
     /// Whether something is left because somebody stopped it.
     stopped: bool,
+    /// Why something is left otherwise.
+    held: Option<String>,
 }
 
 impl Removed {
@@ -68,6 +70,9 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
             done = Done::Found;
             text.push_str("; stopped: give the command again for the rest");
         }
+        if let Some(held) = &removed.held {
+            text.push_str(&format!("; some of it stays: {held}"));
+        }
         let value = json!({
             "outbox": outbox.name,
             "what": what,
@@ -75,6 +80,7 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
             "exact": removed.exact,
             "dry_run": args.dry_run,
             "stopped": removed.stopped,
+            "held": removed.held,
         });
         out.either(&value, text)?;
     }
@@ -93,6 +99,7 @@ async fn remove(
         rows: 0,
         exact: true,
         stopped: false,
+        held: None,
     };
     loop {
         let purged = outbox.upkeep.purge(step(args, kept, false)).await;
@@ -102,6 +109,7 @@ async fn remove(
         progress.count("purge", removed.rows);
         if !purged.more || stop.is_cancelled() {
             removed.stopped = purged.more;
+            removed.held = purged.held;
             progress.end();
             return Ok(removed);
         }
@@ -116,6 +124,7 @@ async fn count_rows(outbox: &Opened, args: &PurgeArgs, kept: &Kept) -> Result<Re
         rows: counted.rows,
         exact: counted.exact && !counted.more,
         stopped: false,
+        held: counted.held,
     })
 }
 

@@ -72,6 +72,7 @@ impl Duties {
             duties: self,
             duty,
             since: Instant::now(),
+            unfinished: false,
         };
         match claimed.clean().await {
             Ok(Some(removed)) => {
@@ -83,7 +84,7 @@ impl Duties {
                 }
                 LOOK
             }
-            // Somebody else has it, or we are stopping: he goes on where this ended.
+            // Somebody else has it, or stands in the way, or we are stopping: whoever is next goes on where this ended.
             Ok(None) => AGAIN,
             Err(failure) => {
                 let outbox = &self.opened.name;
@@ -105,6 +106,8 @@ struct Claimed<'a> {
     duties: &'a Duties,
     duty: &'a Duty,
     since: Instant,
+    /// Something could not be removed yet, and can be soon.
+    unfinished: bool,
 }
 
 impl Claimed<'_> {
@@ -115,7 +118,7 @@ impl Claimed<'_> {
         };
         let cleanup = self.duties.config.cleanup.clone();
         let mut due = Vec::new();
-        if let Some(kept) = kept.filter(|_| self.duties.by_rows) {
+        if let Some(kept) = kept {
             due.push((Kept::History, kept));
         }
         if let Some(kept) = self.duties.history {
@@ -134,7 +137,7 @@ impl Claimed<'_> {
                 None => return Ok(None),
             }
         }
-        Ok(Some(removed))
+        Ok(Some(removed).filter(|_| !self.unfinished))
     }
 
     /// Writes the archive where there is one; answers from which age on the history may go.
@@ -168,9 +171,18 @@ impl Claimed<'_> {
         let mut removed = 0;
         loop {
             let began = Instant::now();
-            let step = opened.upkeep.purge(Purge::of(what.clone(), kept, batch)).await;
+            let purge = Purge {
+                in_bulk: *what == Kept::History,
+                ..Purge::of(what.clone(), kept, batch)
+            };
+            let step = opened.upkeep.purge(purge).await;
             let step = step.map_err(|error| Failure::store(&opened.name, &error))?;
             removed += step.rows;
+            if let Some(held) = &step.held {
+                tracing::warn!(outbox = opened.name, what = ?what, held, "what is past its term stays");
+                self.unfinished |= step.more;
+                break;
+            }
             if !step.more {
                 break;
             }

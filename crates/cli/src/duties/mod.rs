@@ -11,7 +11,7 @@ use postrider_core::RelayId;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Outbox};
-use crate::wire::{self, Opened};
+use crate::wire::Opened;
 
 pub use on_dead::Ear;
 
@@ -21,8 +21,6 @@ pub struct Duties {
     opened: Opened,
     /// How long the history is kept; none: there is none.
     history: Option<std::time::Duration>,
-    /// The history goes row by row.
-    by_rows: bool,
     holder: RelayId,
     stop: CancellationToken,
 }
@@ -33,7 +31,6 @@ impl Duties {
             config: config.clone(),
             opened: opened.clone(),
             history: outbox.history,
-            by_rows: wire::is_cleaned_by_rows(outbox),
             // New at every start, like that of the relay: a restarted process must not take itself for its predecessor.
             holder: RelayId(postrider_core::JobId::new().0),
             stop,

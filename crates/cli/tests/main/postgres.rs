@@ -183,3 +183,32 @@ fn a_relay_that_starts_before_its_database_waits_for_it() {
     });
     running.stop().expect(0);
 }
+
+/// Fault C17. The history goes by the schedule of `[cleanup]`, whole days, and only what is in the archive; a relay that
+/// looks after the days to come removes none of those that have been.
+#[test]
+fn old_days_are_archived_and_dropped_by_schedule() {
+    let server = Postgres::shared();
+    let database = server.database();
+    let place = Place::empty();
+    let cleanup = "[cleanup]\nschedule = \"0 0 3 * * *\"\narchive_dir = \"archive\"\n";
+    place.write("postrider.toml", &format!("{}\n{cleanup}", config(&database.url)));
+    place.run(&["migrate", "up"]).expect(0);
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    let sql = |text: &str| server.sql(&database.name, text);
+    let day = sql("SELECT to_char(now() AT TIME ZONE 'UTC' - interval '10 days', 'YYYYMMDD')");
+    sql(&format!(
+        "CREATE TABLE outbox_sent_{day} PARTITION OF outbox_sent
+             FOR VALUES FROM ('{day} 00:00Z') TO (timestamptz '{day} 00:00Z' + interval '24 hours');
+         UPDATE outbox_sent SET published_at = published_at - interval '10 days'"
+    ));
+    place.run(&["run", "--until-empty"]).expect(0);
+    let there = format!("SELECT count(*) FROM pg_class WHERE relname = 'outbox_sent_{day}'");
+    assert_eq!(sql(&there), "1", "not before it is archived");
+    let running = Running::start(&place, &["run"]);
+    until("the day is dropped", || sql(&there) == "0");
+    drop(running);
+    let verified = place.run(&["archive", "verify", "--json"]).expect(0).json();
+    assert_eq!(verified["rows"], 1);
+}

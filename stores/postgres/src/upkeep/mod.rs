@@ -1,7 +1,9 @@
 //! What keeps the tables small: removal by age, the duties that one relay does for all, and the history as rows.
 
+mod days;
 mod duty;
 mod history;
+mod hold;
 mod purge;
 mod restore;
 
@@ -10,6 +12,7 @@ use postrider_core::{
     StoreError, Upkeep,
 };
 
+pub(crate) use days::drop_old;
 #[cfg(test)]
 pub(crate) use purge::PURGE;
 

@@ -1,7 +1,9 @@
 //! Removal by age.
 
 use postrider_core::{Kept, Purge, Purged, StoreError, StoreErrorKind};
+use tokio_postgres::types::ToSql;
 
+use super::{days, hold};
 use crate::clock;
 use crate::console::{Deed, View, note};
 use crate::error::Result;
@@ -49,75 +51,67 @@ pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
 /// opened.
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3 LIMIT $2
+         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3
+           AND (o.seq + 0 <= $4 OR o.published_at < now() - make_interval(secs => $5)) LIMIT $2
      ) o WHERE s.tableoid = o.part AND s.ctid = o.place AND s.published_at < now() - make_interval(secs => $1)";
 
 const COUNT: &str = "SELECT count(*) FROM (
          SELECT 1 FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3 LIMIT $2) o";
+         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3
+           AND (o.seq + 0 <= $4 OR o.published_at < now() - make_interval(secs => $5)) LIMIT $2) o";
 
-/// The last place that every replay of the history has passed.
-const PASSED: &str = "SELECT min(split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1) FROM {outbox_job} j
-     WHERE j.kind = 'replay' AND j.state IN ('running', 'paused') AND (j.spec::jsonb ->> 'restored') IS NULL";
+const IS_HELD: &str = "SELECT EXISTS (SELECT 1 FROM {outbox_sent} o
+     WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq > $2)";
 
 /// Removes history, but for what is not archived yet and what a replay has still to read: whole days where that is
 /// possible, which is cheap, and otherwise row by row.
 async fn history(view: &View, purge: &Purge) -> Result<Purged> {
-    let passed: Option<i64> = view
-        .client()
-        .query_one(&view.sql(PASSED), &[])
-        .await?
-        .try_get(0)?;
-    let archived = purge.not_after.map(row::place);
-    let up_to = [passed, archived].into_iter().flatten().min();
-    if up_to.is_none()
-        && !purge.dry_run
-        && let Some(purged) = by_day(view, purge).await?
-    {
-        return Ok(purged);
+    let by_day = purge.not_after.is_none() && !purge.dry_run;
+    if by_day {
+        let dropped = days::drop_old(view, purge).await?;
+        if purge.in_bulk {
+            return Ok(dropped.purged);
+        }
+        // What can be removed row by row does not wait for who reads one of the days.
+        if dropped.days > 0 {
+            return Ok(Purged {
+                more: true,
+                ..dropped.purged
+            });
+        }
     }
+    by_row(view, purge).await
+}
+
+async fn by_row(view: &View, purge: &Purge) -> Result<Purged> {
+    let hold = hold::find(view).await?;
+    let archived = purge.not_after.map_or(i64::MAX, row::place);
+    let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
     let (term, limit) = (clock::seconds(purge.older_than), i64::from(purge.limit));
-    let up_to = up_to.unwrap_or(i64::MAX);
+    let longest = clock::seconds(purge.longest());
+    let parameters: [&(dyn ToSql + Sync); 5] = [&term, &limit, &archived, &passed, &longest];
     let client = view.client();
     let rows = match purge.dry_run {
         true => {
-            let row = client
-                .query_one(&view.sql(COUNT), &[&term, &limit, &up_to])
-                .await?;
+            let row = client.query_one(&view.sql(COUNT), &parameters).await?;
             u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0)
         }
-        false => client.execute(&view.sql(PURGE), &[&term, &limit, &up_to]).await?,
+        false => client.execute(&view.sql(PURGE), &parameters).await?,
+    };
+    let more = rows >= u64::from(purge.limit);
+    let held = match hold {
+        Some(hold) if !more => {
+            let row = client.query_one(&view.sql(IS_HELD), &[&term, &passed]).await?;
+            row.try_get::<_, bool>(0)?.then(|| hold.to_string())
+        }
+        _ => None,
     };
     Ok(Purged {
         rows,
         exact: true,
-        more: rows >= u64::from(purge.limit),
+        more,
+        held,
     })
-}
-
-/// Whole days at once, of which the server only knows about how many rows they held; none where no day is that old.
-async fn by_day(view: &View, purge: &Purge) -> Result<Option<Purged>> {
-    let sql = view.sql(
-        "SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), 0)), 0)::bigint, count(*)
-         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent = '{outbox_sent}'::regclass AND c.relname ~ '_[0-9]{8}$'
-           AND to_date(right(c.relname, 8), 'YYYYMMDD') + 1
-               < ((clock_timestamp() - make_interval(secs => $1)) AT TIME ZONE 'UTC')::date",
-    );
-    let term = clock::seconds(purge.older_than);
-    let row = view.client().query_one(&sql, &[&term]).await?;
-    let (rows, days): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if days == 0 {
-        return Ok(None);
-    }
-    let sql = view.sql("SELECT {outbox_maintain}(make_interval(secs => $1))");
-    let removed: i32 = view.client().query_one(&sql, &[&term]).await?.try_get(0)?;
-    // Somebody reads one of them: what can be removed row by row does not wait for him.
-    Ok((removed > 0).then_some(Purged {
-        rows: u64::try_from(rows).unwrap_or(0),
-        exact: false,
-        more: true,
-    }))
 }
 
 /// The audit can only be added to; what removes the old of it is a function of the owner of the tables.
@@ -138,6 +132,7 @@ async fn counted(view: &View, purge: &Purge, sql: &str) -> Result<Purged> {
         rows,
         exact: true,
         more: rows >= u64::from(purge.limit),
+        held: None,
     })
 }
 

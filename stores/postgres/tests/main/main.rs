@@ -9,6 +9,7 @@
 //! - `faults`: servers that stop, crash and hang.
 //! - `failover`: a standby takes over that had not received everything.
 //! - `full`: a full disk below the server.
+//! - `history`: what keeps its days, and who drops them.
 //! - `large`: rows that are too large to be events.
 //! - `log`: what is written to the log.
 //! - `login`: which login counts, and one that changes.
@@ -28,6 +29,7 @@ mod doorbell;
 mod failover;
 mod faults;
 mod full;
+mod history;
 mod large;
 mod late;
 mod locks;

@@ -1,7 +1,7 @@
 //! Removal by age. Queued and parked rows are nobody's to remove here.
 
-use postrider_core::{Kept, Purge, Purged, Seq, StoreErrorKind};
-use rusqlite::params;
+use postrider_core::{Kept, Purge, Purged, StoreErrorKind};
+use rusqlite::{OptionalExtension, ParamsFromIter, params_from_iter};
 
 use crate::console::{Entry, View, count as count_of, write_down};
 use crate::error::{Error, Result};
@@ -10,12 +10,22 @@ use crate::{row, schema};
 
 /// What is older than its term, as rows of one table.
 struct Old {
-    /// The select of their row numbers: ?1 is the time, ?2 the highest place, ?3 how many.
+    /// The select of their row numbers: ?1 is the time, ?2 how many.
     ids: String,
     /// How one of them is removed.
     remove: String,
     before: i64,
-    up_to: i64,
+    /// What the history asks beside, from ?3 on.
+    beside: Vec<i64>,
+    hold: Option<Hold>,
+}
+
+/// A replay that has still to read of the history.
+struct Hold {
+    job: String,
+    /// The last place that it has passed. That of its cursor may not be done yet: its event may have gone to another
+    /// destination too.
+    passed: i64,
 }
 
 /// Removes up to the limit.
@@ -26,7 +36,7 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     // Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole table when the statistics are
     // those of a time when it was small.
     let mut find = view.tx.prepare_cached(&old.ids)?;
-    let ids = find.query_map(params![old.before, old.up_to, purge.limit], |row| row.get(0))?;
+    let ids = find.query_map(old.parameters(purge.limit.into()), |row| row.get(0))?;
     let ids: Vec<rusqlite::types::Value> = ids.collect::<rusqlite::Result<_>>()?;
     let mut remove = view.tx.prepare_cached(&old.remove)?;
     for id in &ids {
@@ -46,10 +56,12 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
             },
         )?;
     }
+    let more = gone >= u64::from(purge.limit);
     Ok(Purged {
         rows: gone,
         exact: true,
-        more: gone >= u64::from(purge.limit),
+        more,
+        held: if more { None } else { old.held(view)? },
     })
 }
 
@@ -61,19 +73,19 @@ pub(super) fn count(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     let sql = format!("SELECT count(*) FROM ({})", old.ids);
     let rows: i64 = view
         .tx
-        .query_row(&sql, params![old.before, old.up_to, i64::MAX], |row| row.get(0))?;
+        .query_row(&sql, old.parameters(i64::MAX), |row| row.get(0))?;
     Ok(Purged {
         rows: count_of(rows),
         exact: true,
         more: false,
+        held: old.held(view)?,
     })
 }
 
 fn nothing() -> Purged {
     Purged {
-        rows: 0,
         exact: true,
-        more: false,
+        ..Purged::default()
     }
 }
 
@@ -95,13 +107,11 @@ impl Old {
             ids: view.sql(ids),
             remove: view.sql(&format!("DELETE FROM {table} WHERE rowid = ?1")),
             before,
-            up_to: i64::MAX,
+            beside: Vec::new(),
+            hold: None,
         };
         Ok(Some(match &purge.what {
-            Kept::History => Old {
-                up_to: history_up_to(view, purge.not_after)?,
-                ..old(HISTORY, "{outbox_sent}")
-            },
+            Kept::History => history(view, purge, old(HISTORY, "{outbox_sent}"))?,
             Kept::Audit => old(AUDIT, "{outbox_audit}"),
             Kept::Jobs => old(JOBS, "{outbox_job}"),
             Kept::Originals => old(ORIGINALS, "{outbox_original}"),
@@ -109,37 +119,66 @@ impl Old {
             Kept::Inbox(name) => return inbox(view, name, before),
         }))
     }
+
+    fn parameters(&self, limit: i64) -> ParamsFromIter<Vec<i64>> {
+        params_from_iter([&[self.before, limit], self.beside.as_slice()].concat())
+    }
+
+    /// Whether a replay keeps something that is old enough, in words.
+    fn held(&self, view: &View<'_>) -> Result<Option<String>> {
+        let Some(Hold { job, passed }) = &self.hold else {
+            return Ok(None);
+        };
+        let sql = view.sql(IS_HELD);
+        let held = view.tx.prepare_cached(&sql)?.exists([self.before, *passed])?;
+        Ok(held.then(|| format!("the replay {job} has still to read it")))
+    }
 }
 
 pub(crate) const HISTORY: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
-     WHERE published_at <= ?1 AND seq <= ?2 ORDER BY published_at LIMIT ?3";
+     WHERE published_at <= ?1 AND seq <= ?3 AND (seq <= ?4 OR published_at <= ?5) ORDER BY published_at LIMIT ?2";
+
+const IS_HELD: &str = "SELECT 1 FROM {outbox_sent} INDEXED BY {outbox_sent_time}
+     WHERE published_at <= ?1 AND seq > ?2 LIMIT 1";
 
 const AUDIT: &str = "SELECT id FROM {outbox_audit} INDEXED BY {outbox_audit_time}
-     WHERE at <= {iso ?1} AND ?2 > 0 ORDER BY at LIMIT ?3";
+     WHERE at <= {iso ?1} ORDER BY at LIMIT ?2";
 
-const JOBS: &str = "SELECT rowid FROM {outbox_job} WHERE ended_at <= ?1 AND ?2 > 0 LIMIT ?3";
+const JOBS: &str = "SELECT rowid FROM {outbox_job} WHERE ended_at <= ?1 LIMIT ?2";
 
-const ORIGINALS: &str = "SELECT o.rowid FROM {outbox_original} o WHERE o.edited_at <= ?1 AND ?2 > 0
+const ORIGINALS: &str = "SELECT o.rowid FROM {outbox_original} o WHERE o.edited_at <= ?1
        AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = o.seq AND p.destination = o.destination)
-     LIMIT ?3";
+     LIMIT ?2";
 
 /// Not while a replay still reads them.
 const RESTORED: &str = "SELECT id FROM {outbox_restored} r INDEXED BY {outbox_restored_time}
-     WHERE restored_at <= ?1 AND ?2 > 0 AND NOT EXISTS (
+     WHERE restored_at <= ?1 AND NOT EXISTS (
          SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
            AND (j.id = r.job_id OR (j.kind = 'replay' AND json_extract(j.spec, '$.restored') = r.job_id)))
-     ORDER BY restored_at LIMIT ?3";
+     ORDER BY restored_at LIMIT ?2";
 
-/// The highest place that may go: nothing that was not archived yet, and nothing that a replay has still to read.
-fn history_up_to(view: &View<'_>, not_after: Option<Seq>) -> Result<i64> {
+/// Nothing goes that was not archived yet, nor what a replay has still to read unless it is far past its term.
+fn history(view: &View<'_>, purge: &Purge, old: Old) -> Result<Old> {
     let sql = view.sql(
-        "SELECT min(CAST(coalesce(cursor, '0') AS INTEGER)) FROM {outbox_job}
-         WHERE kind = 'replay' AND state IN ('running', 'paused') AND json_extract(spec, '$.restored') IS NULL",
+        "SELECT id, CAST(coalesce(cursor, '0') AS INTEGER) - 1 AS passed FROM {outbox_job}
+         WHERE kind = 'replay' AND state IN ('running', 'paused') AND json_extract(spec, '$.restored') IS NULL
+         ORDER BY passed LIMIT 1",
     );
-    let replayed: Option<i64> = view.tx.query_row(&sql, [], |row| row.get(0))?;
-    let archived = not_after.map_or(i64::MAX, row::place);
-    // The place of the cursor itself may not be done yet: its event may have gone to another destination too.
-    Ok(replayed.map_or(i64::MAX, |place| place - 1).min(archived))
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Hold {
+            job: row.get(0)?,
+            passed: row.get(1)?,
+        })
+    };
+    let hold = view.tx.query_row(&sql, [], read).optional()?;
+    let archived = purge.not_after.map_or(i64::MAX, row::place);
+    let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
+    let longest = schema::since(view.standing.now, purge.longest());
+    Ok(Old {
+        beside: vec![archived, passed, longest],
+        hold,
+        ..old
+    })
 }
 
 /// The inbox with this name, where there is one.
@@ -153,12 +192,13 @@ fn inbox(view: &View<'_>, name: &str, before: i64) -> Result<Option<Old>> {
     Ok(Some(Old {
         ids: tables.sql(
             "SELECT json_array(consumer, event_id) FROM {outbox} INDEXED BY {outbox_time}
-             WHERE processed_at <= ?1 AND ?2 > 0 ORDER BY processed_at LIMIT ?3",
+             WHERE processed_at <= ?1 ORDER BY processed_at LIMIT ?2",
         ),
         remove: tables.sql(
             "DELETE FROM {outbox} WHERE consumer = json_extract(?1, '$[0]') AND event_id = json_extract(?1, '$[1]')",
         ),
         before,
-        up_to: i64::MAX,
+        beside: Vec::new(),
+        hold: None,
     }))
 }

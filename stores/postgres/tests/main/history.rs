@@ -1,0 +1,103 @@
+//! Days of the history: what keeps them, and who drops them.
+
+use std::time::Duration;
+
+use postrider_core::{Console, Filter, JobKind, Kept, NewJob, Purge, Purged, Replay, Upkeep};
+
+use crate::log;
+use crate::support::{Db, few_shards};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// An outbox that keeps three days, with one sent event in a day that began so many days ago, at a place.
+async fn with_days(drop_history: bool, days: &[(u32, u32)]) -> Db {
+    let options = few_shards().history(Some(3 * DAY)).drop_history(drop_history);
+    let db = Db::with(options).await;
+    for (ago, place) in days {
+        let day = db.sql(&format!(
+            "SELECT to_char(now() AT TIME ZONE 'UTC' - interval '{ago} days', 'YYYYMMDD')"
+        ));
+        db.sql(&format!(
+            "CREATE TABLE outbox_sent_{day} PARTITION OF outbox_sent
+                 FOR VALUES FROM ('{day} 00:00Z') TO (timestamptz '{day} 00:00Z' + interval '24 hours');
+             INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
+                 outcome, published_at)
+             VALUES ({place}, 'd', 'e{place}', 'T', 'A', 'k', '{{}}', 'published', '{day} 12:00Z')"
+        ));
+    }
+    db.sql("SELECT setval('outbox_seq', 1000)");
+    db
+}
+
+fn left(db: &Db) -> String {
+    db.sql("SELECT coalesce(string_agg(event_id, ',' ORDER BY seq), '') FROM outbox_sent")
+}
+
+async fn clean(db: &Db) -> Purged {
+    let purge = Purge {
+        in_bulk: true,
+        ..Purge::of(Kept::History, 3 * DAY, 100)
+    };
+    db.store.purge(purge).await.expect("purged")
+}
+
+/// Begins to send everything again that was ever sent.
+async fn replay(db: &Db) -> String {
+    let job = NewJob {
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    db.store.begin(job).await.expect("begun").id.to_string()
+}
+
+/// A replay keeps the days that it has still to read, and no longer than as long again as they are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_keeps_days_for_a_time() {
+    let db = with_days(false, &[(30, 1), (6, 2), (5, 3)]).await;
+    let job = replay(&db).await;
+    let purged = clean(&db).await;
+    assert_eq!(left(&db), "e2,e3", "what is far past its term goes");
+    let held = purged.held.expect("it says who keeps the others");
+    assert!(held.contains(&job) && !purged.more, "{held}");
+    db.sql(&format!("UPDATE outbox_job SET cursor = '3:' WHERE id = '{job}'"));
+    assert!(clean(&db).await.held.is_some());
+    assert_eq!(left(&db), "e3", "what it has passed goes");
+    db.sql("UPDATE outbox_job SET state = 'cancelled'");
+    assert_eq!(clean(&db).await.held, None);
+    assert_eq!(left(&db), "");
+}
+
+/// A relay by itself drops days by the same rule, and says in its log what it leaves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_leaves_days_that_a_replay_reads() {
+    log::keep();
+    let db = with_days(true, &[(6, 2), (5, 3)]).await;
+    let job = replay(&db).await;
+    assert_eq!(db.store.maintain().await.expect("looked after"), 0);
+    assert_eq!(left(&db), "e2,e3");
+    assert!(!log::lines(&["past their term", &job]).is_empty());
+    db.sql("UPDATE outbox_job SET state = 'done'");
+    assert_eq!(db.store.maintain().await.expect("looked after"), 2);
+}
+
+/// Where somebody else looks after the history a relay only makes the days to come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_are_left_to_whoever_archives_them() {
+    let db = with_days(false, &[(6, 1)]).await;
+    assert_eq!(db.store.maintain().await.expect("looked after"), 0);
+    assert_eq!(left(&db), "e1");
+    // Somebody reads it: it is not waited for, and tried again.
+    let reader = db.connect().await;
+    let open = "BEGIN; SELECT count(*) FROM outbox_events";
+    reader.batch_execute(open).await.expect("read");
+    let purged = clean(&db).await;
+    assert!(
+        purged.more && purged.held.is_some() && purged.rows == 0,
+        "{purged:?}"
+    );
+    reader.batch_execute("COMMIT").await.expect("done");
+    let purged = clean(&db).await;
+    assert!(!purged.more && purged.held.is_none(), "{purged:?}");
+    assert_eq!(left(&db), "");
+}
