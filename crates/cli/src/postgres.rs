@@ -52,7 +52,7 @@ fn options(outbox: &Outbox, place: &Postgres) -> PgOptions {
         .prefix(&outbox.prefix)
         .history(outbox.history)
         // The cleanup drops it, at its time, when it is archived.
-        .drop_history(false)
+        .trim(false)
         .dedup(outbox.dedup)
         .login(outbox.user.clone(), outbox.password.clone());
     if let Some(file) = &outbox.url_file {

@@ -19,7 +19,7 @@ pub struct PgOptions {
     /// Whether a relay drops the days that are past [`PgOptions::history`], once an hour. No where somebody else looks
     /// after the history with [`Upkeep::purge`](postrider_core::Upkeep::purge), at a time of his own or after he has
     /// archived it. By default yes.
-    pub drop_history: bool,
+    pub trim: bool,
     /// For how long a published id is known as a duplicate; none, or no history: there is no such check. By default
     /// one day.
     pub dedup: Option<Duration>,
@@ -79,7 +79,7 @@ impl Default for PgOptions {
             schema: "public".to_owned(),
             prefix: "outbox".to_owned(),
             history: Some(7 * DAY),
-            drop_history: true,
+            trim: true,
             dedup: Some(DAY),
             shards: 64,
             strict_keys: false,
@@ -103,7 +103,7 @@ postrider_core::setters! {
         schema: impl Into<String> => schema.into(),
         prefix: impl Into<String> => prefix.into(),
         history: Option<Duration>,
-        drop_history: bool,
+        trim: bool,
         dedup: Option<Duration>,
         shards: u16,
         strict_keys: bool,

@@ -11,13 +11,14 @@
 //! flushed as far as it was written when the place was seen: no recovery takes that back.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use postrider_core::StoreErrorKind;
 use tokio::time::Instant;
 
 use crate::clock::Micros;
+use crate::console::Seen;
 use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::overdue::Overdue;
@@ -52,6 +53,8 @@ const NO_LOG: &str = "0::bigint, 0::bigint";
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
     state: Mutex<State>,
+    /// Who was writing when somebody looked.
+    seen: Arc<Seen>,
 }
 
 /// One look at the locks.
@@ -140,6 +143,14 @@ impl State {
 }
 
 impl Horizon {
+    /// One that says whom it saw.
+    pub(crate) fn telling(seen: Arc<Seen>) -> Self {
+        Self {
+            seen,
+            ..Self::default()
+        }
+    }
+
     /// Whether a sample is due on this session. Nothing is sampled while nothing lies above what is decided.
     pub(crate) fn wants_sample(&self, session: &Session) -> bool {
         let mut state = self.lock();
@@ -162,6 +173,7 @@ impl Horizon {
             written,
             flushed,
         } = sample;
+        self.seen.longest(started, writers.iter().cloned());
         let mut state = self.lock();
         if state
             .started

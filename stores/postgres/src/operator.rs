@@ -43,8 +43,7 @@ impl Work {
 }
 
 impl Operator {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        let seen = Arc::default();
+    pub(crate) fn new(link: Arc<Link>, seen: Arc<Seen>) -> Self {
         Self { link, seen }
     }
 

@@ -16,6 +16,7 @@ use tokio_postgres::types::Type;
 use crate::clock;
 use crate::config::PgOptions;
 use crate::connect::Role;
+use crate::console::Seen;
 use crate::doorbell::{Bell, Handle};
 use crate::error::Error;
 use crate::heads::Round;
@@ -100,6 +101,7 @@ impl PgStore {
         };
         let pooled = options.poll_only || direct.is_some();
         let identity = Arc::new(Identity::default());
+        let seen = Arc::<Seen>::default();
         let link = |address: &Address, role, pooled| {
             let link = Link::new(address.clone(), role, &options, Arc::clone(&identity));
             Arc::new(link.behind_pooler(pooled))
@@ -120,11 +122,11 @@ impl PgStore {
                 parked_pages: AtomicI64::new(0),
                 settle_sql: settle::sql(&tables, options.history.is_some()),
                 writes: link(&address, Role::Relay, pooled),
-                operator: Operator::new(aside),
+                operator: Operator::new(aside, Arc::clone(&seen)),
                 reads,
                 bell,
                 identity,
-                horizon: Horizon::default(),
+                horizon: Horizon::telling(seen),
                 round: Round::default(),
                 reading: Mutex::default(),
                 maintained: Mutex::default(),
@@ -169,7 +171,7 @@ impl PgStore {
     }
 
     /// Makes the partitions of the coming days, and removes those that are older than the history is kept unless that
-    /// is [left to others](PgOptions::drop_history) or a replay has still to read them; answers how many were removed.
+    /// is [left to others](PgOptions::trim) or a replay has still to read them; answers how many were removed.
     /// Without a history only what operators threw away is in them, and goes after a day. A relay does this by itself,
     /// once an hour.
     pub async fn maintain(&self) -> Result<u64, StoreError> {
@@ -189,7 +191,7 @@ impl PgStore {
         let removed: i32 = row
             .try_get(0)
             .map_err(|error| Error::from(error).while_doing(doing))?;
-        let Some(term) = inner.options.history.filter(|_| inner.options.drop_history) else {
+        let Some(term) = inner.options.history.filter(|_| inner.options.trim) else {
             return Ok(u64::try_from(removed).unwrap_or(0));
         };
         let purge = Purge::of(Kept::History, term, 1);

@@ -184,8 +184,8 @@ fn a_relay_that_starts_before_its_database_waits_for_it() {
     running.stop().expect(0);
 }
 
-/// Fault C17. The history goes by the schedule of `[cleanup]`, whole days, and only what is in the archive; a relay that
-/// looks after the days to come removes none of those that have been.
+/// Fault C17. The history goes by the schedule of `[cleanup]`, whole days, and only what is in the archive; a relay
+/// that looks after the days to come removes none of those that have been.
 #[test]
 fn old_days_are_archived_and_dropped_by_schedule() {
     let server = Postgres::shared();

@@ -26,8 +26,9 @@ struct State {
 }
 
 impl Seen {
-    /// For how long the longest of those who write now has been seen to; the others are forgotten.
-    fn longest(&self, server: i64, writers: Vec<String>) -> Option<Duration> {
+    /// For how long the longest of those who write now has been seen to; the others are forgotten. Whoever looks at the
+    /// writers says it here, so that the first who asks is told of a transaction that a relay has waited for.
+    pub(crate) fn longest(&self, server: i64, writers: impl IntoIterator<Item = String>) -> Option<Duration> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if state.server != server {
@@ -60,7 +61,7 @@ mod tests {
     async fn only_who_stays_grows_old() {
         let seen = Seen::default();
         let at = |server, writers: &[&str]| {
-            let writers = writers.iter().map(|writer| (*writer).to_owned()).collect();
+            let writers = writers.iter().map(|writer| (*writer).to_owned());
             seen.longest(server, writers).map(|open| open.as_secs())
         };
         assert_eq!(at(1, &["3/1", "4/1"]), Some(0));

@@ -76,8 +76,8 @@ async fn holds(view: &View, hold: &Hold, purge: &Purge, age: f64) -> Result<bool
     }
     let sql = view.sql(
         "SELECT EXISTS (SELECT 1 FROM {outbox_sent} s WHERE s.seq > $1
-             AND s.published_at >= now() - make_interval(secs => $2 + 1)
-             AND s.published_at < now() - make_interval(secs => $2 - 86400))",
+             AND s.published_at >= now() - make_interval(secs => $2::double precision + 1)
+             AND s.published_at < now() - make_interval(secs => $2::double precision - 86400))",
     );
     let row = view.client().query_one(&sql, &[&hold.passed, &age]).await?;
     Ok(row.try_get(0)?)

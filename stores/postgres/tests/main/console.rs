@@ -1,6 +1,6 @@
 //! What operators threw away, what they sent again, and whether a read saw every due head.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postrider_core::{
     Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb, fingerprint,
@@ -212,6 +212,28 @@ async fn stats_tell_for_how_long_a_writer_has_been_open() {
     assert!(second > first, "{first:?} {second:?}");
     tx.commit().await.expect("committed");
     assert_eq!(open_for().await, None);
+}
+
+/// Fault A6. Nobody asks for numbers while nothing goes wrong. The first who does is told of a transaction that the
+/// relay has been waiting for, in an outbox where nothing else happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_who_asks_is_told_of_a_writer_that_the_relay_saw() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    let mut client = db.connect().await;
+    let tx = client.transaction().await.expect("a transaction");
+    let outbox = Outbox::default();
+    outbox.enqueue(&tx, &event("held", "k")).await.expect("enqueued");
+    relay.page().await;
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(300) {
+        relay.page().await;
+    }
+    let open = db.store.stats().await.expect("stats").writer_open_for;
+    assert!(
+        open.is_some_and(|open| open >= Duration::from_millis(300)),
+        "{open:?}"
+    );
 }
 
 /// Of a long history a bounded part is looked at. What is rare is found behind it all the same, and a search for

@@ -10,8 +10,8 @@ use crate::support::{Db, few_shards};
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// An outbox that keeps three days, with one sent event in a day that began so many days ago, at a place.
-async fn with_days(drop_history: bool, days: &[(u32, u32)]) -> Db {
-    let options = few_shards().history(Some(3 * DAY)).drop_history(drop_history);
+async fn with_days(trim: bool, days: &[(u32, u32)]) -> Db {
+    let options = few_shards().history(Some(3 * DAY)).trim(trim);
     let db = Db::with(options).await;
     for (ago, place) in days {
         let day = db.sql(&format!(
