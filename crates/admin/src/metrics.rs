@@ -36,6 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) calls: Lasting<&'static str, String>,
     registry: Registry,
     published: Counters,
+    replayed: Counters,
     failed: Counters,
     duplicates: Counters,
     dropped: Counters,
@@ -66,6 +67,7 @@ impl Metrics {
             calls: Lasting::default(),
             registry: Registry::default(),
             published: Counters::default(),
+            replayed: Counters::default(),
             failed: Counters::default(),
             duplicates: Counters::default(),
             dropped: Counters::default(),
@@ -92,6 +94,9 @@ impl Metrics {
         self.gauges.register(registry);
         registry.register("postrider_published",
             "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
+        registry.register("postrider_replayed",
+            "Copies that a replay sent, confirmed by this process; no other metric counts them as published",
+            self.replayed.clone());
         registry.register("postrider_failed",
             "Publishes that this process saw fail: an event refused or given up, or a destination that took nothing",
             self.failed.clone());
@@ -118,7 +123,7 @@ impl Metrics {
     pub(crate) fn expect<'a>(&self, outbox: &str, destinations: impl Iterator<Item = &'a str>) {
         for route in destinations {
             let place = place(outbox, route);
-            for counters in [&self.published, &self.failed, &self.duplicates] {
+            for counters in [&self.published, &self.replayed, &self.failed, &self.duplicates] {
                 drop(counters.get_or_create(&place));
             }
             drop(self.latency.get_or_create(&place));
@@ -161,12 +166,16 @@ impl Metrics {
 
     fn published(&self, outbox: &str, route: &str, events: &[Confirmed], took: Duration) {
         let place = place(outbox, route);
-        self.published.get_or_create(&place).inc_by(events.len() as u64);
+        let copies = events.iter().filter(|event| event.is_copy).count() as u64;
+        let published = events.len() as u64 - copies;
+        self.published.get_or_create(&place).inc_by(published);
+        self.replayed.get_or_create(&place).inc_by(copies);
         self.call.get_or_create(&place).observe(took.as_secs_f64());
         let now = SystemTime::now();
         let latency = self.latency.get_or_create(&place);
         let mut types: BTreeMap<&str, u64> = BTreeMap::new();
-        for event in events {
+        // A copy is as old as what it is a copy of.
+        for event in events.iter().filter(|event| !event.is_copy) {
             *types.entry(&event.event_type).or_default() += 1;
             if let Some(age) = event.created_at.map(|at| age(at, now)) {
                 latency.observe(age);
@@ -175,9 +184,7 @@ impl Metrics {
         for (event_type, count) in types {
             self.by_type(&self.succeeded_by_type, event_type, count);
         }
-        self.rate(outbox, |(published, _), second| {
-            published.add(second, events.len() as u64)
-        });
+        self.rate(outbox, |(rate, _), second| rate.add(second, published));
     }
 
     fn failed(&self, outbox: &str, route: &str, event_type: Option<&str>) {

@@ -30,7 +30,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "lifecycle",
         up: include_str!("sql/0003_lifecycle.up.sql"),
-        down: include_str!("sql/0003_lifecycle.down.sql"),
+        down: concat!(
+            include_str!("sql/0003_lifecycle.down.sql"),
+            include_str!("sql/0002_views.up.sql")
+        ),
     },
 ];
 

@@ -31,7 +31,7 @@ pub(crate) const PARK_QUEUED: &str =
      FROM {outbox} WHERE seq = ?1";
 
 pub(crate) const FIND_PARKED: &str =
-    "SELECT version FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+    "SELECT version, replay_id IS NOT NULL FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
 pub(crate) const REMOVE_PARKED: &str = "DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
@@ -210,18 +210,18 @@ impl<'tx> Writer<'tx> {
     fn parked(&mut self, entry: &SettleParked) -> Result<Settled> {
         let place = row::place(entry.seq);
         let destination = destination_text(entry.destination.as_ref());
-        let found: Option<i64> = self
+        let found: Option<(i64, bool)> = self
             .find_parked
-            .query_row(params![place, destination], |row| row.get(0))
+            .query_row(params![place, destination], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        let Some(version) = found else {
+        let Some((version, copy)) = found else {
             return Ok(Settled::Gone);
         };
         let current = u64::try_from(version).ok() == Some(entry.version);
         match &entry.then {
             // Confirmed wins, whatever an operator did meanwhile.
             Then::Sent(receipt) => {
-                self.counts.published += 1;
+                self.counts.published += i64::from(!copy);
                 if self.history {
                     self.publish_parked(place, destination, receipt)?;
                 }

@@ -170,7 +170,7 @@ impl Model {
         fate: Fate,
         tries: Tries,
     ) {
-        self.counters.sent += 1;
+        self.counters.sent += u64::from(row.replay.is_none());
         self.record(Record {
             row,
             destination: Some(destination),

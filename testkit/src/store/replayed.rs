@@ -42,6 +42,8 @@ pub(super) async fn replayed_rows_are_not_replayed_again(bench: Bench) {
         let job = replay(&bench, Replay::default(), Filter::default()).await;
         assert_eq!(copies(&bench, &relay, &job).await, pairs(&[("a", "d")]));
     }
+    let stats = bench.console().stats().await.expect("stats");
+    assert_eq!(stats.published, 1, "copies are not counted as published");
 }
 
 /// By type, by key, by id and by time.

@@ -365,6 +365,7 @@ impl Confirmed {
             event_id: item.event_id.clone(),
             event_type: event.map(|event| event.event_type.clone()).unwrap_or_default(),
             created_at: event.and_then(|event| event.created_at),
+            is_copy: item.replay.is_some(),
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct Confirmed {
     pub event_type: String,
     /// When it was made, as the row says: the beginning of its latency.
     pub created_at: Option<Timestamp>,
+    /// It is a copy that a replay sends.
+    pub is_copy: bool,
 }
 
 /// Something worth telling. Ids and numbers, never payloads.

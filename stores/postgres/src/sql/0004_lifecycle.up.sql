@@ -143,7 +143,8 @@ FROM (
 ) worded;
 
 -- Every event once, in its worst state, for people and monitoring. What an operator threw away is neither
--- published nor to be published: `published` is null.
+-- published nor to be published: `published` is null. `replay_id` names the replay that a row is a copy for; events have
+-- none.
 CREATE VIEW {outbox_events} AS
 SELECT o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.event_key, o.payload, o.payload_bytes,
        o.content_type, o.headers, coalesce(o.priority, 0) AS priority, o.available_at,
@@ -152,7 +153,7 @@ SELECT o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.even
        NULL::timestamptz AS next_attempt_at,
        coalesce(o.created_at, o.enqueued_at) AS created_at, NULL::timestamptz AS updated_at,
        NULL::timestamptz AS published_at,
-       NULL::text AS error_kind, NULL::text AS last_error, NULL::text AS error_message
+       NULL::text AS error_kind, NULL::text AS last_error, NULL::text AS error_message, o.replay_id
 FROM {outbox} o
 UNION ALL
 SELECT p.seq, p.event_id, p.event_type, p.aggregate_type, p.aggregate_id, p.event_key, p.payload, p.payload_bytes,
@@ -160,7 +161,7 @@ SELECT p.seq, p.event_id, p.event_type, p.aggregate_type, p.aggregate_id, p.even
        p.status, false, nullif(p.destination, ''),
        p.failures, 10, p.last_failed_at, CASE WHEN NOT p.dead THEN p.next_attempt_at END,
        coalesce(p.created_at, p.enqueued_at), p.updated_at, NULL,
-       p.error_kind, p.error_text, p.error_text
+       p.error_kind, p.error_text, p.error_text, p.replay_id
 FROM {outbox_parked_status} p
 WHERE NOT EXISTS (
     SELECT 1 FROM {outbox_parked_status} w
@@ -175,7 +176,7 @@ SELECT s.seq, s.event_id, s.event_type, s.aggregate_type, s.aggregate_id, s.even
        coalesce(s.created_at, s.enqueued_at), s.published_at, CASE s.outcome WHEN 'published' THEN s.published_at END,
        s.error_kind,
        CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END,
-       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END
+       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END, s.replay_id
 FROM {outbox_sent} s
 WHERE s.outcome IN ('published', 'discarded')
   AND NOT EXISTS (

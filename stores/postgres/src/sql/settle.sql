@@ -80,11 +80,11 @@ counted AS (
     INSERT INTO {outbox_counter} AS c (slot, published, duplicates, dropped)
     SELECT (SELECT min(f.shard) FROM f), sum(n.published), sum(n.duplicates), sum(n.dropped)
     FROM (
-        SELECT CASE WHEN d.outcome = 'decided' THEN (d.destination IS NOT NULL)::integer
+        SELECT CASE WHEN d.outcome = 'decided' AND d.replay_id IS NULL THEN (d.destination IS NOT NULL)::integer
                     + CASE WHEN d.more IS NULL THEN 0 ELSE json_array_length(d.more::json) END ELSE 0 END AS published,
                (d.outcome = 'duplicate')::integer AS duplicates, (d.outcome = 'dropped')::integer AS dropped FROM d
         UNION ALL
-        SELECT (p.outcome = 'sent')::integer, (p.outcome = 'duplicate')::integer,
+        SELECT (p.outcome = 'sent' AND p.replay_id IS NULL)::integer, (p.outcome = 'duplicate')::integer,
                (p.outcome = 'split' AND p.parks IS NULL)::integer FROM p
     ) n
     HAVING sum(n.published) + sum(n.duplicates) + sum(n.dropped) > 0

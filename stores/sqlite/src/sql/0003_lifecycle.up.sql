@@ -103,6 +103,7 @@ CREATE INDEX {outbox_parked_time} ON {outbox_parked} (destination, next_attempt_
     WHERE dead = 0 AND {alone};
 
 -- As before, without the rows below zero; what stands behind one of them is held.
+DROP VIEW {outbox_events};
 DROP VIEW {outbox_parked_status};
 CREATE VIEW {outbox_parked_status} AS
 SELECT worded.*,
@@ -134,5 +135,50 @@ FROM (
     FROM {outbox_parked} p
     WHERE p.seq > 0
 ) worded;
+
+-- Every event once, in its worst state, for people and monitoring. Times are UTC in the form of datetime('now'), so that
+-- they compare with it. What an operator threw away is neither published nor to be published: `published` is null.
+-- `replay_id` names the replay that a row is a copy for; events have none.
+CREATE VIEW {outbox_events} AS
+SELECT o.seq,
+       coalesce(o.event_id, (SELECT outbox_id FROM {outbox_meta}) || '-' || o.seq) AS event_id,
+       o.event_type, o.aggregate_type, o.aggregate_id, o.event_key, o.payload, o.payload_bytes, o.content_type,
+       o.headers, coalesce(o.priority, 0) AS priority, o.available_at,
+       'PENDING' AS status, 0 AS published, NULL AS destination,
+       0 AS retry_count, 10 AS max_retry, NULL AS last_retry_at, NULL AS next_attempt_at,
+       {created o} AS created_at, NULL AS updated_at, NULL AS published_at,
+       NULL AS error_kind, NULL AS last_error, NULL AS error_message, o.replay_id
+FROM {outbox} o
+UNION ALL
+SELECT p.seq,
+       coalesce(p.event_id, (SELECT outbox_id FROM {outbox_meta}) || '-' || p.seq),
+       p.event_type, p.aggregate_type, p.aggregate_id, p.event_key, p.payload, p.payload_bytes, p.content_type,
+       p.headers, coalesce(p.priority, 0), p.available_at,
+       p.status, 0, nullif(p.destination, ''),
+       p.failures, 10, {iso p.last_failed_at}, CASE WHEN p.dead = 0 THEN {iso p.next_attempt_at} END,
+       {created p}, {iso p.updated_at}, NULL,
+       p.error_kind, p.error_text, p.error_text, p.replay_id
+FROM {outbox_parked_status} p
+WHERE p.id = (
+    SELECT w.id FROM {outbox_parked_status} w WHERE w.seq = p.seq ORDER BY w.severity, w.id LIMIT 1
+)
+UNION ALL
+SELECT s.seq, s.event_id,
+       s.event_type, s.aggregate_type, s.aggregate_id, s.event_key, s.payload, s.payload_bytes, s.content_type,
+       s.headers, coalesce(s.priority, 0), s.available_at,
+       CASE s.outcome WHEN 'published' THEN 'PUBLISHED' ELSE 'DISCARDED' END,
+       CASE s.outcome WHEN 'published' THEN 1 END, nullif(s.destination, ''),
+       s.failures, 10, {iso s.last_failed_at}, NULL,
+       {created s}, {iso s.published_at}, CASE s.outcome WHEN 'published' THEN {iso s.published_at} END,
+       s.error_kind,
+       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END,
+       CASE s.outcome WHEN 'published' THEN s.error_text ELSE s.reason END, s.replay_id
+FROM {outbox_sent} s
+WHERE s.id = (
+    SELECT l.id FROM {outbox_sent} l
+    WHERE l.seq = s.seq AND l.outcome IN ('published', 'discarded')
+    ORDER BY l.outcome = 'published', l.id DESC LIMIT 1
+)
+  AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = s.seq);
 
 INSERT INTO {outbox_migrations} (version, name, applied_at) VALUES (3, 'lifecycle', {now});
