@@ -1,4 +1,4 @@
-//! JSON lines in a file or on standard output, as a destination of Postrider.
+//! JSON lines in a file or on standard output, as a destination of Postrider; and a file of them as a source.
 //!
 //! Each message is one line, written with the whole batch in one write and on disk (`fdatasync`) before it is
 //! confirmed. A line is a JSON object; its fields come in this order:
@@ -28,6 +28,9 @@
 //! **Rotation.** Rename or remove the file at any time: the next batch creates it anew. Several relays may write to one
 //! file on a local disk; each batch stays in one piece.
 //!
+//! **Consuming.** [`FileSource`] reads such a file as a queue, keeps how far it came beside it, and lets consumers of one
+//! position take turns. It does not follow a rotation.
+//!
 //! **Several files.** A route may give a `path`, such as `{aggregate_type|lower}/{event_type}.jsonl`, which is looked
 //! up in the configured directory. It must stay inside of it, must end in `.jsonl` or `.ndjson`, and must not lead
 //! over a symbolic link: events choose this path, and must not choose a file that is not theirs.
@@ -45,13 +48,18 @@
 mod append;
 mod config;
 mod connect;
+mod decode;
 mod encode;
 mod error;
 mod path;
+mod position;
+mod read;
 mod sink;
+mod source;
 mod tail;
 mod writer;
 
 pub use config::FileOptions;
 pub use error::FileError;
 pub use sink::FileSink;
+pub use source::FileSource;

@@ -1,0 +1,174 @@
+//! An open file with a position in it, for one consumer at a time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use postrider_core::{Incoming, Verdict};
+
+use crate::decode;
+use crate::position::{Position, with_suffix};
+
+/// What is read at a time; a longer line is read whole.
+const CHUNK: usize = 1 << 20;
+
+/// The open file.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    path: PathBuf,
+    file: File,
+    /// Held as long as this lives: by it the consumers of one position take turns.
+    _lock: File,
+    position_path: PathBuf,
+    position: Position,
+    /// Where the next line begins that was not read yet.
+    at: u64,
+    ready: VecDeque<Line>,
+    /// What was delivered and has no verdict, by tag.
+    out: BTreeMap<u64, Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    start: u64,
+    end: u64,
+    deliveries: u32,
+    text: Vec<u8>,
+}
+
+impl Reader {
+    /// Opens the file where its consumer left off; None while another has that position.
+    pub(crate) fn open(path: &Path, position_path: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(path)?;
+        let lock_path = with_suffix(position_path, ".lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(lock_path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let mut position = Position::load(position_path)?;
+        position.opened();
+        position.save(position_path, false)?;
+        Ok(Some(Self {
+            path: path.to_path_buf(),
+            file,
+            _lock: lock,
+            position_path: position_path.to_path_buf(),
+            at: position.offset,
+            position,
+            ready: VecDeque::new(),
+            out: BTreeMap::new(),
+        }))
+    }
+
+    /// Delivers lines that were read.
+    pub(crate) fn take(&mut self, max: usize, next_tag: &mut u64) -> Vec<Incoming> {
+        let count = self.ready.len().min(max.max(1));
+        let taken: Vec<Line> = self.ready.drain(..count).collect();
+        let deliver = |mut line: Line| {
+            *next_tag += 1;
+            let incoming = Incoming {
+                message: decode::message(&line.text),
+                tag: *next_tag,
+                redelivered: line.deliveries,
+            };
+            line.deliveries = line.deliveries.saturating_add(1);
+            self.out.insert(*next_tag, line);
+            incoming
+        };
+        taken.into_iter().map(deliver).collect()
+    }
+
+    /// Reads whole lines that are new, and gives how many there are now.
+    pub(crate) fn read(&mut self, lines: usize) -> io::Result<usize> {
+        let mut chunk = self.chunk()?;
+        let whole = chunk
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        chunk.truncate(whole);
+        for text in chunk.split_inclusive(|byte| *byte == b'\n') {
+            if self.ready.len() >= lines {
+                break;
+            }
+            let (start, end) = (self.at, self.at + text.len() as u64);
+            self.at = end;
+            let text = text.trim_ascii_end();
+            if self.position.is_done(start) {
+                continue;
+            }
+            if text.is_empty() {
+                self.position.finish(start, end);
+                continue;
+            }
+            let deliveries = self.position.delivered_before(start);
+            self.ready.push_back(Line {
+                start,
+                end,
+                deliveries,
+                text: text.to_vec(),
+            });
+        }
+        if self.at > self.position.seen {
+            // Before they are delivered: one that ends this process was seen.
+            self.position.seen = self.at;
+            self.position.save(&self.position_path, false)?;
+        }
+        Ok(self.ready.len())
+    }
+
+    /// Takes verdicts; on disk when it returns.
+    pub(crate) fn settle(&mut self, verdicts: &[(u64, Verdict)]) -> io::Result<()> {
+        let mut rejected = Vec::new();
+        for (tag, verdict) in verdicts {
+            let Some(line) = self.out.remove(tag) else {
+                continue;
+            };
+            match verdict {
+                Verdict::Again => {
+                    let at = self.ready.partition_point(|other| other.start < line.start);
+                    self.ready.insert(at, line);
+                    continue;
+                }
+                Verdict::Reject => rejected.extend([line.text.as_slice(), b"\n"].concat()),
+                Verdict::Done => {}
+            }
+            self.position.finish(line.start, line.end);
+        }
+        if !rejected.is_empty() {
+            let path = with_suffix(&self.position_path, ".rejected");
+            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+            file.write_all(&rejected)?;
+            file.sync_data()?;
+        }
+        self.position.save(&self.position_path, true)
+    }
+
+    /// The bytes from the next line on, with at least one whole line in them if there is one.
+    fn chunk(&self) -> io::Result<Vec<u8>> {
+        let length = self.file.metadata()?.len();
+        let found = fs::metadata(&self.path)?;
+        let ours = self.file.metadata()?;
+        if length < self.at || (found.dev(), found.ino()) != (ours.dev(), ours.ino()) {
+            let text = "it was replaced or cut; put it back, or remove the position to read the new one from its beginning";
+            return Err(io::Error::other(text));
+        }
+        let left = usize::try_from(length - self.at).unwrap_or(usize::MAX);
+        let mut size = CHUNK;
+        loop {
+            let mut chunk = vec![0; size.min(left)];
+            self.file.read_exact_at(&mut chunk, self.at)?;
+            if chunk.len() == left || chunk.contains(&b'\n') {
+                return Ok(chunk);
+            }
+            size = size.saturating_mul(4);
+        }
+    }
+}
