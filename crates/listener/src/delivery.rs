@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) attempts: u32,
     /// How many transactions had been committed when it came, or failed last.
     pub(crate) commits: u64,
+    /// It came so often that it may be what ends its consumers.
+    pub(crate) suspect: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -32,13 +34,20 @@ pub(crate) enum Content {
 }
 
 impl Delivery {
-    /// Opens a message and decides what it is; gives the key of its line too.
-    pub(crate) fn new(incoming: Incoming, settings: &Settings, commits: u64) -> (Option<OrderKey>, Self) {
+    /// Opens a message and decides what it is; gives the key of its line too. Of those that came too often only the
+    /// first is given up: `given_up` says whether one was.
+    pub(crate) fn new(
+        incoming: Incoming,
+        settings: &Settings,
+        commits: u64,
+        given_up: bool,
+    ) -> (Option<OrderKey>, Self) {
         let place = Place {
             tag: incoming.tag,
             failures: 0,
             attempts: 0,
             commits,
+            suspect: incoming.redelivered >= settings.redelivery_limit.max(1),
         };
         let letter = |message, cause, text: String| Self {
             place,
@@ -58,7 +67,7 @@ impl Delivery {
             }
         };
         let key = (settings.order == Order::PerKey).then(|| received.message.order_key.clone());
-        if received.redelivered > settings.redelivery_limit {
+        if received.redelivered > settings.redelivery_limit && !given_up {
             let text = format!(
                 "delivered {} times before, and {} are allowed; it may be what ends its consumers",
                 received.redelivered, settings.redelivery_limit
@@ -71,6 +80,11 @@ impl Delivery {
         };
         let content = Content::Event(received);
         (key, Self { place, content })
+    }
+
+    /// Whether it was given up because it came too often.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(&self.content, Content::Letter { reason, .. } if reason.cause == Cause::Redelivered)
     }
 
     pub(crate) fn is_letter(&self) -> bool {

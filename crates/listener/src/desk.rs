@@ -71,7 +71,7 @@ impl<T> Desk<T> {
     }
 
     /// Puts one down at the end of its line. One without a key waits for nobody.
-    pub(crate) fn put(&mut self, key: Option<OrderKey>, item: T, alone: bool) {
+    pub(crate) fn put(&mut self, key: Option<OrderKey>, item: T, alone: bool) -> Slot {
         let slot = Slot(self.next);
         self.next += 1;
         if let Some(key) = &key {
@@ -86,6 +86,7 @@ impl<T> Desk<T> {
         };
         self.held.insert(slot, held);
         self.look_at(slot, key.as_ref());
+        slot
     }
 
     /// Takes the next to run together: at most `max`, the oldest first, and of one key in the order of arrival. A key

@@ -1,6 +1,6 @@
 //! The loop of a listener: it receives, starts what may run, and acknowledges what is committed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,14 @@ pub(crate) struct Shift<'a, E: Effects> {
     pub(crate) letters: Outage,
     /// Transactions committed.
     pub(crate) commits: u64,
+    /// Those that may be what ends their consumers. While there are any, one event runs at a time, the oldest first,
+    /// and the next when the broker has been told of it: what comes before the guilty one is then done, and of those
+    /// that come once too often the first is the one.
+    pub(crate) suspects: BTreeSet<Slot>,
+    /// Whether one was given up since the connection began. All that were held with it came as often.
+    given_up: bool,
+    /// Whether the broker is being told of verdicts.
+    telling: bool,
     begun: Instant,
 }
 
@@ -72,6 +80,9 @@ impl<'a, E: Effects> Shift<'a, E> {
             store: Outage::default(),
             letters: Outage::default(),
             commits: 0,
+            suspects: BTreeSet::new(),
+            given_up: false,
+            telling: false,
             begun: Instant::now(),
         }
     }
@@ -85,6 +96,7 @@ impl<'a, E: Effects> Shift<'a, E> {
         let mut stop_by = None;
         loop {
             let now = self.now();
+            self.telling = settling.is_some() || !self.verdicts.is_empty();
             if stop_by.is_none() {
                 self.desk.tick(now);
                 self.start(now);
@@ -135,7 +147,7 @@ impl<'a, E: Effects> Shift<'a, E> {
 
     /// Nothing new is begun; what does not run goes back to the broker with the end of the connection.
     fn stop(&mut self) -> Duration {
-        self.desk.forget();
+        self.forget();
         self.now() + self.inner.settings.drain
     }
 
@@ -173,9 +185,13 @@ impl<'a, E: Effects> Shift<'a, E> {
             redelivered: messages.iter().filter(|message| message.redelivered > 0).count(),
         });
         for incoming in messages {
-            let (key, delivery) = Delivery::new(incoming, &self.inner.settings, self.commits);
-            let alone = delivery.is_letter();
-            self.desk.put(key, delivery, alone);
+            let (key, delivery) = Delivery::new(incoming, &self.inner.settings, self.commits, self.given_up);
+            self.given_up |= delivery.is_given_up();
+            let (alone, suspect) = (delivery.is_letter(), delivery.place.suspect);
+            let slot = self.desk.put(key, delivery, alone);
+            if suspect {
+                self.suspects.insert(slot);
+            }
         }
         true
     }
@@ -189,7 +205,8 @@ impl<'a, E: Effects> Shift<'a, E> {
 
     fn broker_failed(&mut self, error: SourceError) {
         // Every tag is void, and every message comes again: from here it would be worked on twice.
-        self.desk.forget();
+        self.forget();
+        self.given_up = false;
         let (kind, advice) = advice(error.kind);
         self.inner.health().source = Some(error.text.clone());
         if self.broker.failed(self.now(), kind).1 {
@@ -201,22 +218,31 @@ impl<'a, E: Effects> Shift<'a, E> {
         }
     }
 
+    fn forget(&mut self) {
+        self.desk.forget();
+        self.suspects.clear();
+    }
+
     /// Starts what may run. While the database is away, one transaction at a time finds out whether it is back.
     fn start(&mut self, now: Duration) {
         let settings = &self.inner.settings;
-        let most = if self.store.is_on() {
-            1
-        } else {
-            settings.concurrency
+        let (most, batch) = match (self.suspects.is_empty(), self.store.is_on()) {
+            (true, false) => (settings.concurrency, settings.batch),
+            (true, true) => (1, settings.batch),
+            (false, _) if self.telling => return,
+            (false, _) => (1, 1),
         };
         while self.jobs.len() < most && !self.store.is_closed(now) {
             // A fair share each: few events run side by side, many run in large batches.
             let share = self.desk.resting().div_ceil(most - self.jobs.len());
-            let taken = self.desk.take(share.clamp(1, settings.batch));
+            let taken = self.desk.take(share.clamp(1, batch));
             if taken.is_empty() {
                 break;
             }
             self.begin(taken);
+            if !self.suspects.is_empty() && !self.verdicts.is_empty() {
+                break;
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! What cannot take effect is kept with its reason, whatever it is.
 
 use bytes::Bytes;
-use postrider_core::{ErrorKind, HandlerError, Message};
+use postrider_core::{BoxFuture, ErrorKind, HandlerError, Message, Received};
 use postrider_listener::DeadLetters;
+use postrider_testkit::effects::{MemoryHandler, Work};
 use postrider_testkit::wait::until;
 
 use crate::support::{Stage, message, writes};
@@ -150,4 +151,47 @@ async fn what_was_delivered_too_often_is_a_dead_letter() {
     assert_eq!((&*letters[0].0, &*letters[0].1), ("bad", "redelivered"));
     assert_eq!(stage.rows(1).await, ["a2"]);
     play.stop().await;
+}
+
+/// Fault D10: what is held beside such a message comes as often as it does, and is not given up with it.
+#[tokio::test]
+async fn the_neighbours_of_what_ends_its_consumers_take_effect() {
+    let stage = Stage::new();
+    stage
+        .put(["e1", "bad", "e2", "e3"].map(|id| message(id, "k")))
+        .await;
+    let mut lives = 0;
+    while stage.dead.messages().is_empty() {
+        lives += 1;
+        assert!(lives < 8, "it is never given up");
+        // As the end of a process: while it works on the bad one, and not before everything else is as far as it can be.
+        let reached = std::sync::Arc::new(tokio::sync::Notify::new());
+        let seen = std::sync::Arc::clone(&reached);
+        let handler: std::sync::Arc<MemoryHandler> =
+            std::sync::Arc::new(move |event: Received, work: Work| {
+                let seen = std::sync::Arc::clone(&seen);
+                Box::pin(async move {
+                    if event.event_id() == "bad" {
+                        seen.notify_one();
+                        std::future::pending::<()>().await;
+                    }
+                    work.write(event.event_id());
+                    Ok(())
+                }) as BoxFuture<'static, _>
+            });
+        let play = stage.play_with(handler, |builder| {
+            builder.redelivery_limit(2).concurrency(1).batch(10)
+        });
+        tokio::select! {
+            () = reached.notified() => play.kill().await,
+            _ = stage.letters(1) => {
+                stage.empty().await;
+                play.stop().await;
+            }
+        }
+    }
+    assert_eq!(lives, 4, "two as ever, one with care, one without it");
+    assert_eq!(stage.letters(1).await[0].0, "bad");
+    assert_eq!(stage.dead.messages().len(), 1);
+    assert_eq!(stage.effects.rows(), ["e1", "e2", "e3"]);
 }
