@@ -1,22 +1,134 @@
-//! Why an effect did not happen, in every store.
+//! What every inbox has in common: what it says of an event, and why an effect did not happen.
 
 use std::fmt;
 
 use crate::StoreError;
+
+/// What an inbox says of an event that was to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is recorded now, in this transaction: its effect is to happen.
+    Now,
+    /// It was recorded before: its effect has happened.
+    Before,
+    /// Its id was recorded before with another payload: two events have one id.
+    Reused {
+        /// The hash that was recorded.
+        recorded: String,
+    },
+}
+
+impl Recorded {
+    /// What a record that was there before means for an event with this hash. Where either has none, nothing can be
+    /// said against it.
+    pub fn beside(recorded: Option<String>, given: Option<&str>) -> Self {
+        match (recorded, given) {
+            (Some(recorded), Some(given)) if recorded != given => Recorded::Reused { recorded },
+            _ => Recorded::Before,
+        }
+    }
+
+    /// Whether the effect is to happen; an id that was reused is an error.
+    pub fn is_first(self, event_id: &str, given: Option<&str>) -> Result<bool, ReusedId> {
+        match self {
+            Recorded::Now => Ok(true),
+            Recorded::Before => Ok(false),
+            Recorded::Reused { recorded } => Err(ReusedId {
+                event_id: event_id.to_owned(),
+                recorded,
+                given: given.unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+}
+
+/// The longest id that an inbox keeps, in bytes: beside the name of a consumer it fits into an index of every database,
+/// and it holds the longest id of an event together with that of a replay.
+const LONGEST: usize = 1_500;
+
+/// Why an inbox cannot know an event by this id, if it cannot. Such an event is refused before a database sees it: an
+/// error of the database would be taken for one of the database, and everything behind the event would wait.
+pub fn unfit_record(id: &str) -> Option<&'static str> {
+    match id {
+        "" => Some("it has no id, so that a repetition of it could not be told from another event"),
+        id if id.len() > LONGEST => Some("its id is longer than 1,500 bytes"),
+        id if id.contains('\0') => Some("its id has the character U+0000, which databases do not store"),
+        _ => None,
+    }
+}
+
+/// A hash that a database can keep; anything else that a stranger wrote into the header is as good as none.
+pub fn fit_hash(hash: Option<&str>) -> Option<&str> {
+    hash.filter(|hash| !hash.is_empty() && hash.len() <= 128 && !hash.contains('\0'))
+}
+
+/// An id that was recorded with another payload. Whoever gives two events one id would lose the second without a word.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the event {event_id} has taken effect with another payload (SHA-256 {recorded}, now {given}); have its producer \
+     give every event an id of its own"
+)]
+pub struct ReusedId {
+    /// The id.
+    pub event_id: String,
+    /// The hash that was recorded.
+    pub recorded: String,
+    /// The hash of the event at hand.
+    pub given: String,
+}
+
+/// An event could not be recorded.
+#[derive(Debug)]
+pub enum FirstError {
+    /// Its id was recorded with another payload.
+    Reused(ReusedId),
+    /// The database failed.
+    Store(StoreError),
+}
+
+impl fmt::Display for FirstError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FirstError::Reused(error) => error.fmt(f),
+            FirstError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FirstError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FirstError::Reused(_) => None,
+            FirstError::Store(error) => error.source(),
+        }
+    }
+}
 
 /// An effect did not happen; its transaction was rolled back, and the event counts as not seen.
 #[derive(Debug)]
 pub enum OnceError<E> {
     /// The effect itself failed.
     Effect(E),
+    /// The id was recorded with another payload.
+    Reused(ReusedId),
     /// The database failed. When that was the commit, whether it took effect is not known: deliver the event again.
     Store(StoreError),
+}
+
+impl<E> From<FirstError> for OnceError<E> {
+    fn from(error: FirstError) -> Self {
+        match error {
+            FirstError::Reused(error) => OnceError::Reused(error),
+            FirstError::Store(error) => OnceError::Store(error),
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for OnceError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OnceError::Effect(error) => write!(f, "the effect failed and was rolled back: {error}"),
+            OnceError::Reused(error) => error.fmt(f),
             OnceError::Store(error) => write!(f, "the inbox could not be used: {error}"),
         }
     }
@@ -26,7 +138,40 @@ impl<E: std::error::Error + 'static> std::error::Error for OnceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             OnceError::Effect(error) => Some(error),
+            OnceError::Reused(_) => None,
             OnceError::Store(error) => Some(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Faults D8 and D9.
+    #[test]
+    fn only_two_hashes_that_differ_are_a_reuse() {
+        let some = |hash: &str| Some(hash.to_owned());
+        assert_eq!(Recorded::beside(some("a"), Some("a")), Recorded::Before);
+        assert_eq!(Recorded::beside(None, Some("a")), Recorded::Before);
+        assert_eq!(Recorded::beside(some("a"), None), Recorded::Before);
+        let reused = Recorded::beside(some("a"), Some("b"));
+        let error = reused.is_first("7", Some("b")).unwrap_err().to_string();
+        assert!(
+            error.contains("event 7") && error.contains("SHA-256 a, now b"),
+            "{error}"
+        );
+    }
+
+    /// Fault D8.
+    #[test]
+    fn ids_that_no_index_holds_are_refused() {
+        assert_eq!(unfit_record(&"é".repeat(255)), None);
+        for id in ["", "a\0b", &"x".repeat(1_501)] {
+            assert!(unfit_record(id).is_some(), "{id:?}");
+        }
+        assert_eq!(fit_hash(Some("a\0")), None);
+        assert_eq!(fit_hash(Some("")), None);
+        assert_eq!(fit_hash(Some("ab")), Some("ab"));
     }
 }

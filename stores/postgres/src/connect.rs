@@ -24,6 +24,8 @@ pub(crate) enum Role {
     Relay,
     /// What operators ask: any statement.
     Operator,
+    /// The effects of a consumer: statements of its own, under the settings that it has chosen.
+    Consumer,
 }
 
 /// Where a connection leads, and how.
@@ -102,14 +104,14 @@ async fn check(session: &Session) -> Result<()> {
     // Without a name, which behind a pooler would be looked for on another session.
     let row = session.client.query_typed_one(sql, &[]).await?;
     if row.try_get::<_, bool>(0)? {
-        let text = "the database is a standby: an outbox is emptied on the primary, \
-            because what was published must be written down";
+        let text = "the database is a standby: an outbox is emptied and effects happen on the primary, \
+            because what was done must be written down";
         return Err(Error::new(StoreErrorKind::ReadOnly, text));
     }
     let encoding: &str = row.try_get(1)?;
     if encoding != "UTF8" {
         let text = format!(
-            "the database is encoded in {encoding}; an outbox needs UTF8, or texts would be changed on the way"
+            "the database is encoded in {encoding}; UTF8 is needed, or texts would be changed on the way"
         );
         return Err(Error::new(StoreErrorKind::Other, text));
     }
@@ -122,9 +124,16 @@ async fn check(session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// A commit that a crash of the server can undo is worth nothing to a consumer whose message is acknowledged then.
+const DURABLE: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'on', false)
+    WHERE pg_catalog.current_setting('synchronous_commit') = 'off'";
+
 /// The settings that the promises rest on. The relay's statements have one right plan each, which statistics of an
 /// empty or a fresh table would turn away from.
 fn settings(role: Role, limit: Duration) -> String {
+    if role == Role::Consumer {
+        return DURABLE.to_owned();
+    }
     let limit = limit.as_millis().max(1);
     let mut sql = format!(
         "SET search_path = pg_catalog; SET statement_timeout = {limit};

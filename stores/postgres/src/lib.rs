@@ -84,7 +84,11 @@ mod write;
 
 pub use config::{PgOptions, PgTls};
 pub use ident::IdentError;
-pub use inbox::Inbox;
-pub use postrider_core::{EnqueueError, EnqueueErrorKind, OnceError};
+pub use inbox::{Inbox, PgEffects, PgHandler, handler};
+#[cfg(feature = "sqlx")]
+pub use inbox::{SqlxPgEffects, SqlxPgHandler, sqlx_handler};
+pub use postrider_core::{
+    EnqueueError, EnqueueErrorKind, FirstError, OnceError, Recorded, Records, ReusedId,
+};
 pub use produce::Outbox;
 pub use store::PgStore;

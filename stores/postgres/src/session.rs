@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{CancelToken, Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::doorbell::Sleepers;
@@ -146,11 +146,21 @@ impl Session {
 
     /// Prepares a statement once.
     pub(crate) async fn prepare(&self, name: &'static str, sql: &str) -> Result<Statement> {
+        Ok(self.prepare_typed(name, sql, &[]).await?)
+    }
+
+    /// The same with the types of its parameters, where the server could not tell them.
+    pub(crate) async fn prepare_typed(
+        &self,
+        name: &'static str,
+        sql: &str,
+        types: &[Type],
+    ) -> Result<Statement, tokio_postgres::Error> {
         let known = self.statements().get(name).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.client.prepare(sql).await?;
+        let statement = self.client.prepare_typed(sql, types).await?;
         self.statements().insert(name, statement.clone());
         Ok(statement)
     }
@@ -170,18 +180,16 @@ impl Session {
     /// well.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
-        self.task.abort();
-        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        runtime.spawn(async move {
-            // Nothing depends on it: the limits of the session end the statement too, only later.
-            let _ = match tls {
-                Some(tls) => timeout(CANCEL_WITHIN, cancel.cancel_query(tls)).await,
-                None => timeout(CANCEL_WITHIN, cancel.cancel_query(NoTls)).await,
-            };
-        });
+        self.ending().run();
+    }
+
+    /// What it takes to do so, for whoever has lent the session to somebody else.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending {
+            task: self.task.clone(),
+            cancel: self.client.cancel_token(),
+            tls: self.tls.clone(),
+        }
     }
 
     pub(crate) fn is_good(&self) -> bool {
@@ -190,6 +198,29 @@ impl Session {
 
     fn statements(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a session is ended from outside.
+pub(crate) struct Ending {
+    task: AbortHandle,
+    cancel: CancelToken,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Ending {
+    pub(crate) fn run(self) {
+        self.task.abort();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            // Nothing depends on it: the limits of the session end the statement too, only later.
+            let _ = match self.tls {
+                Some(tls) => timeout(CANCEL_WITHIN, self.cancel.cancel_query(tls)).await,
+                None => timeout(CANCEL_WITHIN, self.cancel.cancel_query(NoTls)).await,
+            };
+        });
     }
 }
 

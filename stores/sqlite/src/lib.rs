@@ -72,7 +72,9 @@ mod write;
 
 pub use config::SqliteOptions;
 pub use ident::IdentError;
-pub use inbox::Inbox;
-pub use postrider_core::{EnqueueError, EnqueueErrorKind, OnceError};
+pub use inbox::{Inbox, SqliteEffects, SqliteHandler, handler};
+pub use postrider_core::{
+    EnqueueError, EnqueueErrorKind, FirstError, OnceError, Recorded, Records, ReusedId,
+};
 pub use produce::Outbox;
 pub use store::SqliteStore;

@@ -97,6 +97,19 @@ pub trait Console: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
+    /// Writes down what somebody did beside the outbox, such as to an inbox in its database: the word of what was done,
+    /// with what as JSON, and how many rows it touched.
+    fn note(
+        &self,
+        actor: String,
+        action: &'static str,
+        detail: String,
+        touched: u64,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let _ = (actor, action, detail, touched);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
     /// What people did, newest first.
     fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
         let _ = (limit, from);

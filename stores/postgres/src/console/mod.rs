@@ -122,6 +122,25 @@ impl Console for PgStore {
         }))
     }
 
+    fn note(
+        &self,
+        actor: String,
+        action: &'static str,
+        detail: String,
+        touched: u64,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.view("writing down what was done", move |view| async move {
+            let deed = Deed {
+                actor: &actor,
+                action,
+                detail: &detail,
+                touched,
+                ..Deed::default()
+            };
+            note(&view, deed).await
+        }))
+    }
+
     fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
         Box::pin(self.view("reading the audit", move |view| async move {
             audit::audit(&view, limit, from.as_ref()).await

@@ -96,6 +96,22 @@ impl Console for SqliteStore {
         Box::pin(self.view("looking up what is paused", |view| control::in_force(&view)))
     }
 
+    fn note(
+        &self,
+        actor: String,
+        action: &'static str,
+        detail: String,
+        touched: u64,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.change("writing down what was done", move |view| {
+            let entry = Entry {
+                touched,
+                ..Entry::new(&actor, action, &detail)
+            };
+            write_down(&view, &entry)
+        }))
+    }
+
     fn audit(&self, limit: u32, from: Option<Cursor>) -> BoxFuture<'_, Result<AuditPage, StoreError>> {
         Box::pin(self.view("reading the audit", move |view| {
             audit::page(&view, limit, from.as_ref())

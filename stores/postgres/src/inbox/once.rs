@@ -1,0 +1,155 @@
+//! An effect of the caller's, once: begin, record, run, commit, and again where that may help.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use postrider_core::{OnceError, StoreError, StoreErrorKind};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Transaction};
+
+use super::Inbox;
+use crate::error;
+
+/// How long an effect is tried again while other transactions stand in the way.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Inbox {
+    /// Runs an effect once: begins, records, runs, commits. None when the event has taken effect before. After a
+    /// serialisation failure, a deadlock or a lock that could not be had it is tried again, so the effect must leave
+    /// nothing behind but what it does in its transaction.
+    pub async fn once<T, E>(
+        &self,
+        client: &mut Client,
+        consumer: &str,
+        event_id: &str,
+        effect: impl AsyncFnMut(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Option<T>, OnceError<E>>
+    where
+        E: Error + 'static,
+    {
+        self.once_with_hash(client, consumer, event_id, None, effect)
+            .await
+    }
+
+    /// The same, with the hash of the payload: see [`Inbox::first_with_hash`].
+    pub async fn once_with_hash<T, E>(
+        &self,
+        client: &mut Client,
+        consumer: &str,
+        event_id: &str,
+        hash: Option<&str>,
+        mut effect: impl AsyncFnMut(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Option<T>, OnceError<E>>
+    where
+        E: Error + 'static,
+    {
+        let mut turns = Turns::default();
+        loop {
+            let done = self
+                .attempt(client, (consumer, event_id, hash), &mut effect)
+                .await;
+            let may_pass = match &done {
+                Err(OnceError::Store(error)) => is_passing(error),
+                Err(OnceError::Effect(error)) => is_passing(error),
+                Err(OnceError::Reused(_)) | Ok(_) => false,
+            };
+            if !may_pass || !turns.next().await {
+                return done;
+            }
+        }
+    }
+
+    async fn attempt<T, E>(
+        &self,
+        client: &mut Client,
+        (consumer, event_id, hash): (&str, &str, Option<&str>),
+        effect: &mut impl AsyncFnMut(&Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Option<T>, OnceError<E>> {
+        let failed = |error| OnceError::Store(self.explain(error, "running an effect once"));
+        let tx = client.transaction().await.map_err(failed)?;
+        let first = self.first_with_hash(&tx, consumer, event_id, hash).await;
+        if !first.map_err(OnceError::from)? {
+            return Ok(None);
+        }
+        let done = effect(&tx).await.map_err(OnceError::Effect)?;
+        match commit(tx).await {
+            Ok(()) => Ok(Some(done)),
+            Err(error) if is_undone(&error) => Err(OnceError::Store(undone().with_source(error))),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Commits, or says that it was not to be. To `COMMIT` in a transaction that a failed statement has undone PostgreSQL
+/// answers with `ROLLBACK`, which the driver takes for success: an effect that passes over an error would be lost, with
+/// the record that it happened nowhere and its message acknowledged. A statement in front of it fails there.
+pub(super) async fn commit(tx: Transaction<'_>) -> Result<(), tokio_postgres::Error> {
+    tx.batch_execute("SELECT 1; COMMIT").await?;
+    // It is over, and its destructor would end it once more.
+    std::mem::forget(tx);
+    Ok(())
+}
+
+/// Whether a statement before this one had failed, and nobody minded.
+pub(super) fn is_undone(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
+}
+
+/// Whether a constraint was violated.
+pub(super) fn is_violation(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|state| state.code().starts_with("23"))
+}
+
+/// What is said of that.
+pub(super) fn undone() -> StoreError {
+    let text = "the effect went on after one of its statements had failed, and PostgreSQL undoes the whole \
+        transaction then: nothing was committed";
+    StoreError::new(StoreErrorKind::Other, text)
+        .with_advice("let the effect return the error, or put the statement that may fail behind a savepoint")
+}
+
+/// Whether trying the same transaction again may help: another one stood in the way. The error counts, and what is
+/// behind it. A statement that took too long is not among them: it would take as long again.
+pub(super) fn is_passing(error: &(dyn Error + 'static)) -> bool {
+    let stood_in_the_way = |error: &tokio_postgres::Error| {
+        let state = error.code().map(SqlState::code);
+        matches!(state, Some("40001" | "40P01" | "55P03"))
+    };
+    chain(error).any(|one| one.downcast_ref().is_some_and(stood_in_the_way))
+}
+
+/// What kind of trouble of a database is behind an error.
+pub(super) fn trouble(error: &(dyn Error + 'static)) -> Option<StoreErrorKind> {
+    chain(error).find_map(|one| one.downcast_ref().map(error::kind))
+}
+
+pub(super) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// How often it is tried again, and after which pauses.
+pub(super) struct Turns {
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            deadline: Instant::now() + PATIENCE,
+            pause: Duration::from_millis(2),
+        }
+    }
+}
+
+impl Turns {
+    /// Waits for the next turn; false when there is none.
+    pub(super) async fn next(&mut self) -> bool {
+        if Instant::now() >= self.deadline {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_millis(200));
+        true
+    }
+}

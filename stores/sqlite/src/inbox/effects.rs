@@ -1,0 +1,224 @@
+//! What a listener does with SQLite: deliveries and their effects in one transaction.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_core::{
+    Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
+    StoreErrorKind, fit_hash, unfit_record,
+};
+use rusqlite::{Connection, Transaction};
+
+use super::once::{self, Turns};
+use super::{Inbox, record};
+use crate::config::SqliteOptions;
+use crate::connect::{self, Role, Worker};
+
+/// What is called for each event, with the transaction to work in; [`handler`] makes one of a closure. It runs on a
+/// thread of its own and may block; while it runs nobody else writes to the file.
+pub type SqliteHandler = dyn Fn(&Received, &Transaction<'_>) -> Result<(), HandlerError> + Send + Sync;
+
+/// A handler of a closure. It must not end the transaction.
+///
+/// ```
+/// let charge = postrider_sqlite::handler(|event, tx| {
+///     tx.execute("INSERT INTO charges (order_id) VALUES (?1)", [event.aggregate_id()])?;
+///     Ok(())
+/// });
+/// # let _ = charge;
+/// ```
+pub fn handler<F>(handle: F) -> Arc<SqliteHandler>
+where
+    F: Fn(&Received, &Transaction<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+{
+    Arc::new(handle)
+}
+
+/// A consumer's database in SQLite, with a connection and a thread of its own. Clones share them: there is one writer
+/// to a file, so more would only wait for each other.
+#[derive(Clone)]
+pub struct SqliteEffects {
+    inbox: Arc<Inbox>,
+    worker: Worker,
+}
+
+impl fmt::Debug for SqliteEffects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteEffects")
+            .field("inbox", &self.inbox)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteEffects {
+    /// Effects in this file, which is switched to the write-ahead log. Of the options those of the connection count:
+    /// how long a write waits for another process, and whether a missing file is made.
+    ///
+    /// ```
+    /// use postrider_sqlite::{Inbox, SqliteEffects, SqliteOptions};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("billing.db");
+    /// let effects = SqliteEffects::open(&path, SqliteOptions::default(), Inbox::default())?;
+    /// effects.migrate().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions, inbox: Inbox) -> Result<Self, StoreError> {
+        let connection = connect::open(path.as_ref(), &options, Role::Writer)?;
+        // The tables are the consumer's own, who may count on it: it is on wherever SQLite comes with the driver.
+        connection
+            .pragma_update(None, "foreign_keys", true)
+            .map_err(|error| inbox.explain(error, "opening the consumer's database"))?;
+        Ok(Self {
+            worker: Worker::spawn("effects", connection, &options)?,
+            inbox: Arc::new(inbox),
+        })
+    }
+
+    /// Makes the table of the inbox where it is missing.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        InboxConsole::migrate(self).await
+    }
+
+    pub(super) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    pub(super) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+}
+
+impl Effects for SqliteEffects {
+    type Handler = SqliteHandler;
+
+    /// A call that is dropped before its turn is not run; one that has begun is finished.
+    fn apply(
+        &self,
+        consumer: Arc<str>,
+        deliveries: Arc<[Received]>,
+        handler: Arc<SqliteHandler>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        Box::pin(async move {
+            let mut turns = Turns::default();
+            loop {
+                let work = Work {
+                    inbox: Arc::clone(&self.inbox),
+                    consumer: Arc::clone(&consumer),
+                    deliveries: Arc::clone(&deliveries),
+                    handler: Arc::clone(&handler),
+                };
+                let doing = "letting an event take effect";
+                let called = self
+                    .worker
+                    .call(doing, move |session| Ok(work.guarded(&mut session.connection)));
+                let failed = match called.await {
+                    Ok(Ok(Ok(applied))) => return Ok(applied),
+                    Ok(Ok(Err(failed))) => failed,
+                    // A panic is the caller's, as it would be had the handler run here.
+                    Ok(Err(panic)) => resume_unwind(panic),
+                    Err(error) => return Err(ApplyError::Store(error)),
+                };
+                match turns.next().filter(|_| failed.is_busy) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => return Err(failed.error),
+                }
+            }
+        })
+    }
+}
+
+/// Why an attempt took no effect.
+struct Failed {
+    error: ApplyError,
+    /// Whether the same again may work at once.
+    is_busy: bool,
+}
+
+impl From<ApplyError> for Failed {
+    fn from(error: ApplyError) -> Self {
+        let is_busy = matches!(&error, ApplyError::Store(error) if error.kind() == StoreErrorKind::Busy);
+        Self { error, is_busy }
+    }
+}
+
+/// One attempt, on the thread of the connection.
+struct Work {
+    inbox: Arc<Inbox>,
+    consumer: Arc<str>,
+    deliveries: Arc<[Received]>,
+    handler: Arc<SqliteHandler>,
+}
+
+impl Work {
+    /// The transaction is rolled back by unwinding.
+    fn guarded(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<Result<Vec<Applied>, Failed>, Box<dyn Any + Send>> {
+        catch_unwind(AssertUnwindSafe(|| self.transact(connection)))
+    }
+
+    fn transact(&self, connection: &mut Connection) -> Result<Vec<Applied>, Failed> {
+        let events = events(&self.deliveries)?;
+        let tx = once::begin(connection).map_err(|error| self.failed(error))?;
+        let marks = record::record(&tx, &self.inbox.tables, &self.consumer, &events);
+        let applied = applied(marks.map_err(|error| self.failed(error))?)?;
+        for (at, (delivery, mark)) in self.deliveries.iter().zip(&applied).enumerate() {
+            if *mark == Applied::Now {
+                let handled = (self.handler)(delivery, &tx);
+                handled.map_err(|error| handler_failed(at, error))?;
+            }
+        }
+        tx.commit().map_err(|error| self.failed(error))?;
+        Ok(applied)
+    }
+
+    fn failed(&self, error: rusqlite::Error) -> Failed {
+        ApplyError::Store(self.inbox.explain(error, "letting an event take effect")).into()
+    }
+}
+
+/// What is to be recorded. A delivery that cannot be is refused before the database sees it.
+fn events(deliveries: &[Received]) -> Result<Vec<(&str, Option<&str>)>, ApplyError> {
+    let mut events = Vec::with_capacity(deliveries.len());
+    for (at, delivery) in deliveries.iter().enumerate() {
+        if let Some(reason) = unfit_record(&delivery.record_id) {
+            let error = HandlerError::reject(format!("the event cannot be recorded: {reason}"));
+            return Err(ApplyError::Handler { at, error });
+        }
+        events.push((delivery.record_id.as_str(), fit_hash(delivery.payload_hash())));
+    }
+    Ok(events)
+}
+
+/// What was recorded, unless an id was reused.
+fn applied(marks: Vec<Recorded>) -> Result<Vec<Applied>, ApplyError> {
+    let applied = marks.into_iter().enumerate().map(|(at, mark)| match mark {
+        Recorded::Now => Ok(Applied::Now),
+        Recorded::Before => Ok(Applied::Before),
+        Recorded::Reused { recorded } => Err(ApplyError::Reused { at, recorded }),
+    });
+    applied.collect()
+}
+
+/// An error of a handler is the database's where the database is in trouble: no event is to be given up for that.
+fn handler_failed(at: usize, error: HandlerError) -> Failed {
+    use StoreErrorKind::{Busy, Corrupt, Full, ReadOnly, Unreachable};
+    let kind = error.source().and_then(once::trouble);
+    let is_busy = kind == Some(Busy);
+    let error = match kind.filter(|kind| matches!(kind, Unreachable | Full | ReadOnly | Corrupt)) {
+        Some(kind) => {
+            let text = format!("the handler met a database in trouble: {error}");
+            ApplyError::Store(StoreError::new(kind, text))
+        }
+        None => ApplyError::Handler { at, error },
+    };
+    Failed { error, is_busy }
+}
