@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use postrider_core::{
-    Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, StoreError, StoreErrorKind,
+    Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, StoreError, StoreErrorKind, unfit_record,
 };
 use tokio::sync::Notify;
 
@@ -165,6 +165,7 @@ impl Effects for MemoryEffects {
         handler: Arc<MemoryHandler>,
     ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
         Box::pin(async move {
+            refuse_unfit(&deliveries)?;
             let (news, locks) = self.record(&consumer, &deliveries).await?;
             let work = Work::default();
             for (at, delivery) in deliveries.iter().enumerate().filter(|(at, _)| news[*at]) {
@@ -175,6 +176,18 @@ impl Effects for MemoryEffects {
             let applied = |new| if new { Applied::Now } else { Applied::Before };
             Ok(news.into_iter().map(applied).collect())
         })
+    }
+}
+
+/// As every database does, whose indexes do not hold every id.
+fn refuse_unfit(deliveries: &[Received]) -> Result<(), ApplyError> {
+    let unfit = |(at, one): (usize, &Received)| Some((at, unfit_record(&one.record_id)?));
+    match deliveries.iter().enumerate().find_map(unfit) {
+        Some((at, reason)) => Err(ApplyError::Handler {
+            at,
+            error: HandlerError::reject(reason),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Conformance suites, fault wrappers and the ledger checker of Postrider.
 //!
 //! - [`model`]: an outbox database in memory, pure and deterministic: what the `Store` contract means.
-//! - [`store`], [`sink`] and [`source`]: the suites that every store and both sides of every broker pass.
+//! - [`store`], [`sink`], [`source`] and [`inbox`]: the suites that every store, both sides of every broker and every
+//!   inbox pass.
 //! - [`by_hand`]: a relay without an engine, for tests of a store.
 //! - [`effects`]: a database in memory in which effects happen once.
 //! - [`faulty`]: scripted faults for any sink and any store.
@@ -18,6 +19,7 @@ pub mod by_hand;
 pub mod crash;
 pub mod effects;
 pub mod faulty;
+pub mod inbox;
 pub mod ledger;
 pub mod log;
 pub mod memory;

@@ -4,8 +4,10 @@
 //! - `conformance`: the suite that every store passes.
 //! - `crash`: a server that recovers without a restart.
 //! - `console`: what operators see and do, and what a read tells of parked rows.
+//! - `effects`: the suite that every inbox passes.
 //! - `doorbell`: when it rings, and what is left when a call is dropped.
 //! - `late`: transactions that commit late, with two relays.
+//! - `inbox`: what stands in the way of an effect that happens once.
 //! - `faults`: servers that stop, crash and hang.
 //! - `failover`: a standby takes over that had not received everything.
 //! - `full`: a full disk below the server.
@@ -26,10 +28,12 @@ mod conformance;
 mod console;
 mod crash;
 mod doorbell;
+mod effects;
 mod failover;
 mod faults;
 mod full;
 mod history;
+mod inbox;
 mod large;
 mod late;
 mod locks;

@@ -10,11 +10,13 @@
 //! - `crash`: the process ends in the middle of a settle.
 //! - `console`: audit, cursors and what the suite leaves open.
 //! - `produce`, `inbox`: the sides of services.
+//! - `effects`: the suite that every inbox passes.
 
 mod bad_rows;
 mod conformance;
 mod console;
 mod crash;
+mod effects;
 mod faults;
 mod history;
 mod inbox;

@@ -1,0 +1,164 @@
+//! The suite that every inbox passes: with prepared statements, behind a pooler, and on a pool of `sqlx`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Applied, ApplyError, BoxFuture, Effects, Received, Records};
+use postrider_postgres::{Inbox, PgEffects, PgOptions, handler};
+use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TestInbox};
+use postrider_testkit::servers::{Postgres, TestDatabase};
+
+use crate::support::connect;
+
+#[derive(Clone, Copy)]
+enum How {
+    Prepared,
+    Pooled,
+    #[cfg(feature = "sqlx")]
+    Sqlx,
+}
+
+impl EffectsHarness for How {
+    fn fresh(&self) -> BoxFuture<'_, Box<dyn TestInbox>> {
+        let how = *self;
+        Box::pin(async move {
+            let database = Postgres::shared().database();
+            let client = connect(&database.url).await;
+            Inbox::default()
+                .migrate(&client)
+                .await
+                .expect("the table is made");
+            let sql = "CREATE TABLE effects (n bigserial, id text)";
+            client.batch_execute(sql).await.expect("a table of effects");
+            Box::new(Fresh { database, how }) as Box<dyn TestInbox>
+        })
+    }
+}
+
+struct Fresh {
+    database: TestDatabase,
+    how: How,
+}
+
+impl TestInbox for Fresh {
+    fn open(&self) -> BoxFuture<'_, Arc<dyn Applies>> {
+        Box::pin(async {
+            let pooled = matches!(self.how, How::Pooled);
+            let (url, options) = (&self.database.url, PgOptions::default().poll_only(pooled));
+            match self.how {
+                How::Prepared | How::Pooled => {
+                    let effects = PgEffects::new(url, options, Inbox::default(), 2).expect("a url");
+                    Arc::new(Prepared(effects)) as Arc<dyn Applies>
+                }
+                #[cfg(feature = "sqlx")]
+                How::Sqlx => {
+                    let options = sqlx::postgres::PgPoolOptions::new().max_connections(2);
+                    let pool = options.connect_lazy(url).expect("a pool");
+                    let effects = postrider_postgres::SqlxPgEffects::new(pool, Inbox::default());
+                    Arc::new(Sqlx(effects)) as Arc<dyn Applies>
+                }
+            }
+        })
+    }
+
+    fn effects(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async {
+            let client = connect(&self.database.url).await;
+            let rows = client.query("SELECT id FROM effects ORDER BY n", &[]).await;
+            rows.expect("effects").iter().map(|row| row.get(0)).collect()
+        })
+    }
+
+    fn count(&self, records: Records) -> BoxFuture<'_, u64> {
+        Box::pin(async move {
+            let client = connect(&self.database.url).await;
+            Inbox::default().count(&client, &records).await.expect("a number")
+        })
+    }
+
+    fn forget(&self, records: Records) -> BoxFuture<'_, u64> {
+        Box::pin(async move {
+            let client = connect(&self.database.url).await;
+            let gone = Inbox::default().forget_all(&client, &records).await;
+            gone.expect("forgotten")
+        })
+    }
+
+    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, u64> {
+        Box::pin(async move {
+            let client = connect(&self.database.url).await;
+            let gone = Inbox::default().purge(&client, older_than, limit).await;
+            gone.expect("purged")
+        })
+    }
+
+    fn age(&self, id: &'static str, by: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let client = connect(&self.database.url).await;
+            let sql = "UPDATE inbox SET processed_at = processed_at - make_interval(secs => $2) WHERE event_id = $1";
+            let aged = client.execute(sql, &[&id, &by.as_secs_f64()]).await;
+            assert!(aged.expect("aged") > 0);
+        })
+    }
+}
+
+struct Prepared(PgEffects);
+
+impl Applies for Prepared {
+    fn apply(
+        &self,
+        consumer: &str,
+        deliveries: Vec<Received>,
+        script: Arc<Script>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        let handler = handler(move |event, tx| {
+            let script = Arc::clone(&script);
+            Box::pin(async move {
+                let id = event.event_id();
+                tx.execute("INSERT INTO effects (id) VALUES ($1)", &[&id]).await?;
+                script(event).await
+            })
+        });
+        self.0.apply(consumer.into(), deliveries.into(), handler)
+    }
+}
+
+#[cfg(feature = "sqlx")]
+struct Sqlx(postrider_postgres::SqlxPgEffects);
+
+#[cfg(feature = "sqlx")]
+impl Applies for Sqlx {
+    fn apply(
+        &self,
+        consumer: &str,
+        deliveries: Vec<Received>,
+        script: Arc<Script>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        let handler = postrider_postgres::sqlx_handler(move |event, tx| {
+            let script = Arc::clone(&script);
+            Box::pin(async move {
+                sqlx::query("INSERT INTO effects (id) VALUES ($1)")
+                    .bind(event.event_id())
+                    .execute(&mut **tx)
+                    .await?;
+                script(event).await
+            })
+        });
+        self.0.apply(consumer.into(), deliveries.into(), handler)
+    }
+}
+
+postrider_testkit::inbox_suite!(How::Prepared);
+
+mod behind_a_pooler {
+    use super::How;
+
+    postrider_testkit::inbox_suite!(How::Pooled);
+}
+
+#[cfg(feature = "sqlx")]
+mod with_sqlx {
+    use super::How;
+
+    postrider_testkit::inbox_suite!(How::Sqlx);
+}

@@ -1,0 +1,129 @@
+//! The conformance suite of the `Effects` contract.
+//!
+//! A backend implements [`EffectsHarness`] over a private database and names it in
+//! [`inbox_suite!`](crate::inbox_suite), which makes one `#[test]` of every case. What took effect is read from a
+//! table without a constraint of its own, so that an effect that happened twice is seen twice.
+
+mod batch;
+mod bench;
+mod cases;
+mod forget;
+mod once;
+mod refused;
+mod reused;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Applied, ApplyError, BoxFuture, HandlerError, Received, Records};
+
+use crate::suite::{self, CaseFuture};
+
+pub use bench::{Bench, received};
+pub use cases::CASES;
+
+/// What a backend or its harness may lack. Nothing else is optional.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Records can be counted, forgotten and purged.
+    Forget,
+}
+
+/// What a harness can do, as data.
+#[derive(Clone, Debug, Default)]
+pub struct EffectsCapabilities {
+    /// What is lacking, each with the reason that is printed when a case is skipped.
+    pub lacks: Vec<(Feature, &'static str)>,
+}
+
+/// What a case wants of the handler, behind the effect itself: nothing, a failure, a panic, or to be kept waiting.
+pub type Script = dyn Fn(&Received) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync;
+
+/// How a backend lends itself to the suite.
+pub trait EffectsHarness: Send + Sync {
+    /// What it can do.
+    fn capabilities(&self) -> EffectsCapabilities {
+        EffectsCapabilities::default()
+    }
+
+    /// A fresh database with an inbox and a table of effects, both empty.
+    fn fresh(&self) -> BoxFuture<'_, Box<dyn TestInbox>>;
+}
+
+/// One consumer's database of one case. Dropped at the end of the case.
+pub trait TestInbox: Send + Sync {
+    /// An `Effects` with connections of its own, as another process has it.
+    fn open(&self) -> BoxFuture<'_, Arc<dyn Applies>>;
+
+    /// The ids of the events that took effect, as committed, in the order of their effects.
+    fn effects(&self) -> BoxFuture<'_, Vec<String>>;
+
+    /// How many records are meant; needed unless the harness lacks [`Feature::Forget`].
+    fn count(&self, _records: Records) -> BoxFuture<'_, u64> {
+        Box::pin(async { panic!("this harness cannot count records") })
+    }
+
+    /// Forgets the records that are meant.
+    fn forget(&self, _records: Records) -> BoxFuture<'_, u64> {
+        Box::pin(async { panic!("this harness cannot forget") })
+    }
+
+    /// Removes old records.
+    fn purge(&self, _older_than: Duration, _limit: u32) -> BoxFuture<'_, u64> {
+        Box::pin(async { panic!("this harness cannot purge") })
+    }
+
+    /// Makes the record of an event this much older.
+    fn age(&self, _id: &'static str, _by: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async { panic!("this harness cannot make records older") })
+    }
+}
+
+/// An `Effects` whose handler inserts the event's id into the table of effects and then follows the script. Its type is
+/// gone here: every backend has handlers of its own kind.
+pub trait Applies: Send + Sync {
+    /// As [`Effects::apply`](postrider_core::Effects::apply) does.
+    fn apply(
+        &self,
+        consumer: &str,
+        deliveries: Vec<Received>,
+        script: Arc<Script>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>>;
+}
+
+/// One case of the suite.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Its file and name, such as `once::twice_in_sequence`.
+    pub name: &'static str,
+    /// What the harness must have for it to apply.
+    pub needs: &'static [Feature],
+    run: fn(Bench) -> CaseFuture,
+}
+
+impl Case {
+    /// Why this case does not apply, if it does not.
+    pub fn skipped(&self, capabilities: &EffectsCapabilities) -> Option<&'static str> {
+        let lacking = capabilities
+            .lacks
+            .iter()
+            .find(|(feature, _)| self.needs.contains(feature));
+        lacking.map(|(_, reason)| *reason)
+    }
+
+    /// Runs the case on a fresh database; panics when the backend breaks the contract.
+    pub async fn run(&self, harness: &dyn EffectsHarness) {
+        let bench = Bench::new(harness).await;
+        suite::limited(self.name, (self.run)(bench)).await;
+    }
+}
+
+/// Runs one case by name on a runtime of its own. What [`inbox_suite!`](crate::inbox_suite) calls.
+pub fn run(name: &str, harness: impl EffectsHarness) {
+    let case = CASES.iter().find(|case| case.name == name);
+    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
+    match case.skipped(&harness.capabilities()) {
+        Some(reason) => suite::say_skipped("inbox", name, reason),
+        None => suite::block_on(case.run(&harness)),
+    }
+}
