@@ -15,6 +15,10 @@ pub(crate) const STRETCH: i64 = 4_096;
 /// The most that one look takes.
 const LONGEST: i64 = 32_768;
 
+/// How many places are walked in search of a key or a type, which have an index of their own: whoever has come often
+/// stands among these, and the index costs as much as some 100,000 places however little it finds.
+const WALKED: i64 = 16_384;
+
 /// In which order places are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -136,11 +140,13 @@ pub(super) async fn history(
     };
     let mut found: Vec<Place> = Vec::new();
     let mut size = STRETCH;
+    let mut walked = 0;
+    let indexed = !filter.key.is_empty() || !filter.event_type.is_empty();
     while way.goes_on(at, last) {
-        if budget.is_spent() {
-            if filter.key.is_empty() && filter.event_type.is_empty() {
-                return Ok((found, Some(at)));
-            }
+        if budget.is_spent() && !indexed {
+            return Ok((found, Some(at)));
+        }
+        if indexed && (budget.is_spent() || walked >= WALKED) {
             // What was not found so far is rare, and its index tells which stretches cannot hold it.
             // A sum is no condition of the index by place, which the planner would prefer.
             let (rest, reached) = directly(view, "seq + 0", meant, way, at, wanted).await?;
@@ -162,6 +168,7 @@ pub(super) async fn history(
             return Ok((found, Some(reached)));
         }
         at = way.step(at, size);
+        walked += size;
         budget.spend(size);
         if found.len() >= wanted {
             return Ok((found, Some(at)));
