@@ -28,8 +28,8 @@
 //! **Rotation.** Rename or remove the file at any time: the next batch creates it anew. Several relays may write to one
 //! file on a local disk; each batch stays in one piece.
 //!
-//! **Consuming.** [`FileSource`] reads such a file as a queue, keeps how far it came beside it, and lets consumers of one
-//! position take turns. It does not follow a rotation.
+//! **Consuming.** [`FileSource`] reads such a file as a queue, keeps how far it came beside it, and lets consumers of
+//! one position take turns. It does not follow a rotation.
 //!
 //! **Several files.** A route may give a `path`, such as `{aggregate_type|lower}/{event_type}.jsonl`, which is looked
 //! up in the configured directory. It must stay inside of it, must end in `.jsonl` or `.ndjson`, and must not lead

@@ -157,7 +157,7 @@ impl Reader {
         let found = fs::metadata(&self.path)?;
         let ours = self.file.metadata()?;
         if length < self.at || (found.dev(), found.ino()) != (ours.dev(), ours.ino()) {
-            let text = "it was replaced or cut; put it back, or remove the position to read the new one from its beginning";
+            let text = "it was replaced or cut; put it back, or remove the position to read the new one";
             return Err(io::Error::other(text));
         }
         let left = usize::try_from(length - self.at).unwrap_or(usize::MAX);

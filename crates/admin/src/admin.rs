@@ -98,6 +98,11 @@ impl Admin {
         self.inner.metrics.clone()
     }
 
+    /// What a listener must be built with in order to be counted.
+    pub fn listener_observer(&self) -> Arc<dyn postrider_listener::Observer> {
+        Arc::new(self.inner.metrics.listeners.clone())
+    }
+
     /// Watches a relay, whose outbox is asked through this console.
     ///
     /// # Panics

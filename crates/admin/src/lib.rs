@@ -33,6 +33,7 @@ mod gauges;
 mod guard;
 mod health;
 mod lasting;
+mod listeners;
 mod metrics;
 mod rate;
 mod router;

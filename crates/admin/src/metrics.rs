@@ -20,6 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::admin::Picture;
 use crate::gauges::Sampled;
 use crate::lasting::Lasting;
+use crate::listeners::Listeners;
 use crate::rate::Rate;
 use crate::series::{Counters, Histograms, call, histogram, only, place};
 
@@ -34,6 +35,8 @@ pub(crate) struct Metrics {
     pub(crate) circuits: Lasting<String, Failure>,
     /// Calls that the database does not answer, by what was being done.
     pub(crate) calls: Lasting<&'static str, String>,
+    /// What the listeners of this process do.
+    pub(crate) listeners: Listeners,
     registry: Registry,
     published: Counters,
     replayed: Counters,
@@ -65,6 +68,7 @@ impl Metrics {
         let mut it = Self {
             circuits: Lasting::default(),
             calls: Lasting::default(),
+            listeners: Listeners::default(),
             registry: Registry::default(),
             published: Counters::default(),
             replayed: Counters::default(),
@@ -92,6 +96,7 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         self.gauges.register(registry);
+        self.listeners.register(registry);
         registry.register("postrider_published",
             "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
         registry.register("postrider_replayed",

@@ -197,8 +197,9 @@ impl<E: Effects> ListenerBuilder<E> {
 
     /// How often the broker may have delivered a message before; 15 by default. A message that ends every process which
     /// works on it stops doing so after as many. Its neighbours come as often as it does: from this number on, events
-    /// run one at a time, so that those before it are done, and then the first that comes once more is given up. RabbitMQ 4 has a limit of its own, 20 by default, and drops what
-    /// exceeds it unless its queue has a dead-letter exchange: this one should be lower.
+    /// run one at a time, so that those before it are done, and then the first that comes once more is given up.
+    /// RabbitMQ 4 has a limit of its own, 20 by default, and drops what exceeds it unless its queue has a dead-letter
+    /// exchange: this one should be lower. Queues other than quorum queues do not count.
     pub fn redelivery_limit(mut self, deliveries: u32) -> Self {
         self.settings.redelivery_limit = deliveries;
         self

@@ -189,7 +189,7 @@ impl<'a, E: Effects> Shift<'a, E> {
             self.given_up |= delivery.is_given_up();
             let (alone, suspect) = (delivery.is_letter(), delivery.place.suspect);
             let slot = self.desk.put(key, delivery, alone);
-            if suspect {
+            if suspect && !alone {
                 self.suspects.insert(slot);
             }
         }
@@ -299,7 +299,13 @@ impl<'a, E: Effects> Shift<'a, E> {
             Ok(ended) => ended,
             Err(error) => (error.id(), Outcome::Panicked(last_words(error))),
         };
-        match (self.running.remove(&id), outcome) {
+        let job = self.running.remove(&id);
+        if let Some(Job::Apply { places, .. }) = &job {
+            // However it went, they did not end this process.
+            self.suspects
+                .retain(|slot| places.iter().all(|(ran, _)| ran != slot));
+        }
+        match (job, outcome) {
             (
                 Some(Job::Apply { places, .. }),
                 Outcome::Applied {

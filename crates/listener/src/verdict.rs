@@ -21,7 +21,6 @@ impl<E: Effects> Shift<'_, E> {
         self.commits += 1;
         for (slot, place) in places {
             self.verdicts.push((place.tag, Verdict::Done));
-            self.suspects.remove(slot);
             self.desk.done(*slot);
         }
         let duplicates = applied.iter().filter(|one| **one == Applied::Before).count();
@@ -126,7 +125,6 @@ impl<E: Effects> Shift<'_, E> {
     /// A letter is where it belongs.
     pub(crate) fn buried(&mut self, slot: Slot, delivery: Delivery, verdict: Verdict) {
         self.verdicts.push((delivery.place.tag, verdict));
-        self.suspects.remove(&slot);
         self.desk.done(slot);
         if let Content::Letter { message, reason } = delivery.content {
             self.inner.tell(&Note::DeadLetter {

@@ -79,6 +79,7 @@
 //! | `file` | `file`: JSON lines in files and on standard output | yes |
 //! | `memory` | `memory`: a broker in memory that tests look into | yes |
 //! | `rabbitmq` | `rabbitmq`: RabbitMQ, publishing and consuming | no |
+//! | `listener` | `listener`: what a broker delivers takes effect once | no |
 //! | `admin` | `admin`: health, statistics and metrics over HTTP | no |
 //!
 //! # In a service's own tests
@@ -97,6 +98,8 @@ pub use tokio_util::sync::CancellationToken;
 pub use postrider_admin as admin;
 #[cfg(feature = "file")]
 pub use postrider_file as file;
+#[cfg(feature = "listener")]
+pub use postrider_listener as listener;
 #[cfg(feature = "memory")]
 pub use postrider_memory as memory;
 #[cfg(feature = "postgres")]

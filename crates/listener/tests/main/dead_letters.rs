@@ -164,7 +164,7 @@ async fn the_neighbours_of_what_ends_its_consumers_take_effect() {
     while stage.dead.messages().is_empty() {
         lives += 1;
         assert!(lives < 8, "it is never given up");
-        // As the end of a process: while it works on the bad one, and not before everything else is as far as it can be.
+        // As the end of a process: while it works on the bad one.
         let reached = std::sync::Arc::new(tokio::sync::Notify::new());
         let seen = std::sync::Arc::clone(&reached);
         let handler: std::sync::Arc<MemoryHandler> =
