@@ -6,6 +6,7 @@ use std::time::Duration;
 use postrider_core::{Act, Chunk, EventId, Filter, Seq, Status, Verb};
 
 use super::audit::Deed;
+use super::record::record_of;
 use super::{Model, Parked, Place, cursor, time};
 
 /// Which rows a step may take.
@@ -68,12 +69,11 @@ impl Model {
     /// The next rows that a verb is about, in the order of their places: what is left undone by a caller that dies is
     /// the end of every key.
     pub(super) fn choose(&self, now: Duration, stride: Stride<'_>) -> Chosen {
-        let all = self.records(now);
         let mut chosen = Chosen::default();
         for (place, parked) in &self.parked {
             let in_reach = stride.from.as_ref().is_none_or(|from| place > from) && place.0 <= stride.bound;
             let route = self.parked_route(now, parked);
-            if !in_reach || !stride.filter.matches(&all[&place.0], &route, time(now)) {
+            if !in_reach || !stride.filter.matches(&record_of(&parked.row), &route, time(now)) {
                 continue;
             }
             if chosen.places.len() + chosen.refused.len() >= stride.limit.max(1) as usize {

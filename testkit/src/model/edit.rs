@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_core::{Chunk, Edit, Event, InvalidEvent, Original};
 
 use super::audit::Deed;
-use super::{Model, Parked, time};
+use super::{Model, Parked, Place, time};
 
 impl Model {
     /// Changes the payload of dead and refused rows and sends them again; see `Console::edit`.
@@ -46,6 +46,11 @@ impl Model {
         };
         self.note(now, deed);
         Ok(chunk)
+    }
+
+    /// What a parked row had before people changed it.
+    pub fn original(&self, place: &Place) -> Option<&Original> {
+        self.originals.get(place)
     }
 
     fn change(&mut self, now: Duration, old: &Parked, edit: &Edit) {

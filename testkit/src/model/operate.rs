@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{DestinationName, Limits, Seq, Status};
+use postrider_core::{DestinationName, Limits, OrderKey, Seq, Status};
 
-use super::{Fate, Model, Parked, Record, rows};
+use super::{Fate, Model, Parked, Place, Record, rows};
 
 impl Model {
     /// Sends parked rows again: of those that match, the dead and the refused. One that stands behind another of its
@@ -72,6 +72,15 @@ impl Model {
     pub fn put_parked(&mut self, parked: Parked) {
         let place = (parked.row.seq, parked.destination.clone());
         if !self.parked.contains_key(&place) {
+            self.park(parked);
+        }
+    }
+
+    /// Puts a parked row into the line of another key. No database offers this either.
+    pub fn put_in_line(&mut self, place: &Place, key: OrderKey) {
+        if self.parked.contains_key(place) {
+            let mut parked = self.unpark(place);
+            parked.row.key = key;
             self.park(parked);
         }
     }
