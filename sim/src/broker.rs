@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{Answer, Class, DestinationName, ErrorKind, Failure, JobId, OrderKey, Receipt};
+use postrider_core::{Answer, DestinationName, ErrorKind, Failure, JobId, OrderKey, Receipt};
 use postrider_relay::engine::{Call, Fact, Outgoing};
 
 use crate::check::Arrival;
@@ -167,6 +167,7 @@ impl World {
             replay: outgoing.replay.clone().map(JobId),
         };
         self.say(|| format!("arrives {arrival:?}"));
+        self.arrived_since.insert(arrival.destination.clone());
         let (changed, skip) = (self.changed, self.plan.skip);
         if arrival.replay.is_some() {
             return self.check.copy_arrived(&self.writers, &arrival, skip);
@@ -193,7 +194,6 @@ impl World {
                     .unwrap_or_else(|| Answer::failed(ErrorKind::ConnectionLost, "cut"))
             })
             .collect();
-        self.count_unavailable(&flight, &answers);
         let (slot, life) = (flight.slot, flight.life);
         self.schedule(
             back,
@@ -226,7 +226,6 @@ impl World {
             None => Answer::Failed(Failure::new(kind, "cannot be reached")),
         };
         let answers: Vec<Answer> = flight.answers.iter().map(failed).collect();
-        self.count_unavailable(&flight, &answers);
         let back = self.latency();
         let (slot, life) = (flight.slot, flight.life);
         self.schedule(
@@ -237,15 +236,6 @@ impl World {
                 fact: Fact::Published(flight.call, answers),
             },
         );
-    }
-
-    fn count_unavailable(&mut self, flight: &Flight, answers: &[Answer]) {
-        for (outgoing, answer) in flight.batch.iter().zip(answers) {
-            if matches!(answer, Answer::Failed(failure) if failure.kind.policy().class == Class::Unavailable)
-            {
-                self.check.unavailable(&outgoing.event.id, &flight.destination);
-            }
-        }
     }
 
     /// Every connection to a broker ends, or those of one relay.

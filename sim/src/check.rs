@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{DestinationName, EventId, JobId, Leaves, Park, Seq, Settle, Settled, Then};
+use postrider_core::{DestinationName, EventId, JobId, Leaves, Park, Payload, Seq, Settle, Settled, Then};
 use postrider_testkit::model::{Model, Parked};
 
 use crate::copies::Copies;
@@ -25,6 +25,9 @@ pub(crate) struct Arrival {
 
 type Place = (EventId, DestinationName);
 
+/// What is due within this time is not worth waiting for.
+const SOON: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     violations: Vec<String>,
@@ -36,7 +39,14 @@ pub(crate) struct Check {
     skipped: BTreeSet<Place>,
     redriven: BTreeSet<(EventId, Option<DestinationName>)>,
     rejections: BTreeMap<Place, u32>,
-    unavailable: BTreeMap<Place, u32>,
+    /// How often each was found guilty of taking its connection down.
+    guilty: BTreeMap<Place, u32>,
+    /// Payloads before people changed them.
+    pub(crate) originals: BTreeMap<(Seq, Option<DestinationName>), Payload>,
+    /// Times that people gave to scheduled events.
+    pub(crate) moved: BTreeMap<Place, Duration>,
+    /// No longer in the history: a producer that repeats one of these is not noticed.
+    pub(crate) purged: BTreeSet<EventId>,
     pub(crate) copies: Copies,
     /// Since when keys are paused.
     paused: BTreeMap<String, Duration>,
@@ -86,11 +96,8 @@ impl Check {
             .or_default() += 1;
     }
 
-    pub(crate) fn unavailable(&mut self, event: &EventId, destination: &DestinationName) {
-        *self
-            .unavailable
-            .entry((event.clone(), destination.clone()))
-            .or_default() += 1;
+    pub(crate) fn guilty(&mut self, event: EventId, destination: DestinationName) {
+        *self.guilty.entry((event, destination)).or_default() += 1;
     }
 
     pub(crate) fn redriven(&mut self, event: &EventId, destination: Option<&DestinationName>) {
@@ -156,6 +163,16 @@ impl Check {
                 "P: {event} arrived at {destination} and was not committed"
             ));
         }
+        let early = written.not_before.map(|at| at.saturating_sub(SOON));
+        if self
+            .moved
+            .get(&place)
+            .copied()
+            .or(early)
+            .is_some_and(|at| now < at)
+        {
+            return self.violation(format!("early: {event} arrived at {destination} before its time"));
+        }
         // What a relay had in memory still goes; what was committed later is read as blocked.
         let paused = self.paused.get(&written.key);
         if paused.is_some_and(|since| written.committed > Some(*since)) && !written.scheduled {
@@ -174,7 +191,9 @@ impl Check {
                 .contains(&(event.clone(), Some(destination.clone())));
             // Another event under the same id, which a person looked at and wants sent.
             let reused = writers.reused.contains(&event) && self.redriven_at(&event, &destination);
-            let excused = stray || seen.stray || discarded || reused;
+            let forgotten = self.purged.contains(&event) && writers.repeated.contains(&event);
+            self.allowed += u64::from(forgotten);
+            let excused = stray || seen.stray || discarded || reused || forgotten;
             if let Some(seen) = self.arrivals.get_mut(&place) {
                 seen.life = life;
                 seen.settled = false;
@@ -212,6 +231,11 @@ impl Check {
 
     pub(crate) fn key_paused(&mut self, now: Duration, key: &str) {
         self.paused.entry(key.to_owned()).or_insert(now);
+    }
+
+    /// Whether a key is paused, and was before this moment.
+    pub(crate) fn is_paused(&self, key: &str, before: Duration) -> bool {
+        self.paused.get(key).is_some_and(|since| *since < before)
     }
 
     pub(crate) fn key_resumed(&mut self, key: &str) {
@@ -253,7 +277,7 @@ impl Check {
                 }
                 continue;
             }
-            let owed = obligations(earlier).contains(&destination.as_str());
+            let owed = earlier.obligations().contains(&destination.as_str());
             let place = (id.clone(), destination.clone());
             let done = self.arrivals.contains_key(&place)
                 || self.discards.contains(&(id.clone(), Some(destination.clone())))
@@ -357,23 +381,12 @@ impl Check {
         }
         let rejected = self.rejections.get(&place).copied().unwrap_or(0);
         // Three times unavailable, alone and with others passing between, counts as one rejection.
-        let unavailable = self.unavailable.get(&place).copied().unwrap_or(0);
-        if park.attempts > rejected + unavailable / 3 && !self.redriven_at(event, destination) {
+        let guilty = self.guilty.get(&place).copied().unwrap_or(0);
+        if park.attempts > rejected + guilty {
             let charged = park.attempts;
             self.violation(format!(
                 "charge: {event} has {charged} attempts at {destination}, rejected {rejected} times"
             ));
         }
-    }
-}
-
-/// Where an event is owed by the first configuration.
-pub(crate) fn obligations(written: &Written) -> &'static [&'static str] {
-    match written.kind {
-        'A' => &["first"],
-        'B' => &["first", "second"],
-        'C' => &["second"],
-        'E' => &["third"],
-        _ => &[],
     }
 }

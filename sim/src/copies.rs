@@ -68,6 +68,10 @@ impl Copies {
         passed.then(|| format!("R1: a copy of {event} arrived at {destination} after that of a later event"))
     }
 
+    pub(crate) fn was_made(&self, copy: &Copy) -> bool {
+        self.made.contains(copy)
+    }
+
     pub(crate) fn has_arrived(&self, copy: &Copy) -> bool {
         self.seen.contains_key(copy)
     }

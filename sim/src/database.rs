@@ -1,22 +1,31 @@
 //! The database between the relays and the model: it is slow, fails, loses answers, and does what it reported failed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Blocked, DestinationName, Heartbeat, Lane, OrderKey, Page, ParkedRow, Read, SentBefore, Settle, Settled,
-    StoreError, StoreErrorKind, Then,
+    Blocked, DestinationName, Heartbeat, Lane, OrderKey, Page, ParkedRow, Read, SentBefore, Seq, Settle,
+    Settled, StoreError, StoreErrorKind, Then,
 };
 use postrider_relay::engine::{Call as Id, Fact, Plant};
 use postrider_testkit::model::Model;
 
+use crate::bell::Bell;
 use crate::faults::Fault;
+use crate::liveness::ReadsWell;
 use crate::plan::Knob;
 use crate::world::{Next, World};
 
 pub(crate) struct Database {
     pub(crate) model: Model,
     pub(crate) down: bool,
+    /// Reads from below this place fail.
+    pub(crate) stale_below: Option<Seq>,
+    /// Relays that have read everything from above it, by life.
+    pub(crate) reads_well: BTreeMap<u64, ReadsWell>,
+    /// Who sleeps, by slot.
+    pub(crate) bells: BTreeMap<usize, Bell>,
 }
 
 impl Database {
@@ -24,6 +33,9 @@ impl Database {
         Self {
             model: Model::new(shards),
             down: false,
+            stale_below: None,
+            reads_well: BTreeMap::new(),
+            bells: BTreeMap::new(),
         }
     }
 }
@@ -46,6 +58,16 @@ impl World {
             self.schedule(back, Next::Fact { slot, life, fact });
             return;
         }
+        if let Call::Read(id, read) = &call
+            && self.is_stale(life, read)
+        {
+            self.faults.count(Fault::StaleRead);
+            let error = StoreError::new(StoreErrorKind::Busy, "the statement took too long");
+            let fact = Fact::Read(*id, Err(error));
+            let back = back + self.rng.millis(50, 300);
+            self.schedule(back, Next::Fact { slot, life, fact });
+            return;
+        }
         let writes = !matches!(call, Call::Read(..));
         if writes && self.strikes(Knob::AppliedLate, Fault::DatabaseAppliedLate) {
             let after = self.rng.millis(0, 4_000);
@@ -62,6 +84,9 @@ impl World {
         }
         let lost = self.strikes(Knob::AnswerLost, Fault::DatabaseAnswerLost);
         let fact = self.apply(&call);
+        if let Fact::Read(_, Ok(page)) = &fact {
+            self.give(slot, page);
+        }
         let fact = if lost { refuse(call, failed) } else { fact };
         self.schedule(back, Next::Fact { slot, life, fact });
     }
@@ -83,6 +108,7 @@ impl World {
             }
             Call::Read(id, read) => {
                 let mut page = self.db.model.read(self.now, read);
+                self.check_beside(read, &page);
                 self.plant_in_page(read, &mut page);
                 self.say(|| describe(read, &page));
                 Fact::Read(*id, Ok(page))
@@ -189,8 +215,29 @@ impl World {
                     row.blocked = Blocked::Nowhere;
                 }
             }
+            Some(Plant::PauseKeyIgnored) => {
+                let paused: Vec<_> = self.db.model.paused_keys().cloned().collect();
+                for row in page.queued.iter_mut().filter(|row| paused.contains(&row.key)) {
+                    row.blocked = Blocked::Nowhere;
+                }
+            }
+            Some(Plant::EditIgnored) => self.undo_edits(page),
+            Some(Plant::RedriveNewestFirst) => newest_redriven(page),
             Some(Plant::RedrivePastHead) => self.add_redriven(read, page),
             _ => {}
+        }
+    }
+
+    /// What people changed is given as the producer wrote it.
+    fn undo_edits(&self, page: &mut Page) {
+        for parked in &mut page.parked {
+            let original = self
+                .db
+                .model
+                .original(&(parked.row.seq, parked.destination.clone()));
+            if let (Some(original), Ok(event)) = (original, &mut parked.row.event) {
+                Arc::make_mut(event).payload = original.payload.clone();
+            }
         }
     }
 
@@ -225,6 +272,8 @@ impl World {
         self.db.down = down;
         self.say(|| format!("database {}", if down { "down" } else { "up" }));
         if down {
+            // A doorbell whose connection is lost wakes its relay.
+            self.ring();
             self.faults.count(Fault::DatabaseDown);
             let back = self.rng.millis(100, 6_000);
             self.schedule(back, Next::Trouble(crate::operators::Deed::DatabaseUp));
@@ -238,6 +287,20 @@ fn refuse(call: Call, error: StoreError) -> Fact {
         Call::Read(id, _) => Fact::Read(id, Err(error)),
         Call::Settle(id, _) => Fact::Settled(id, Err(error)),
     }
+}
+
+/// Of a line in which something was redriven only the last row is given.
+fn newest_redriven(page: &mut Page) {
+    let line = |row: &ParkedRow| (row.row.key.clone(), row.row.lane, row.destination.clone());
+    let redriven = page.parked.iter().filter(|row| row.redriven);
+    let mut newest: BTreeMap<_, _> = redriven.map(|row| (line(row), row.row.seq)).collect();
+    for row in &page.parked {
+        if let Some(newest) = newest.get_mut(&line(row)) {
+            *newest = row.row.seq.max(*newest);
+        }
+    }
+    page.parked
+        .retain(|row| newest.get(&line(row)).is_none_or(|newest| *newest == row.row.seq));
 }
 
 fn describe(read: &Read, page: &Page) -> String {

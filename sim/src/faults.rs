@@ -24,6 +24,7 @@ faults! {
     DatabaseError = "database_error",
     DatabaseAnswerLost = "database_answer_lost",
     DatabaseAppliedLate = "database_applied_late",
+    StaleRead = "stale_read",
     DatabaseDown = "database_down",
     BrokerDown = "broker_down",
     BrokerRestart = "broker_restart",
@@ -43,8 +44,16 @@ faults! {
     Redrive = "redrive",
     Discard = "discard",
     BulkRedrive = "bulk_redrive",
+    BulkDiscard = "bulk_discard",
     Replay = "replay",
+    Restore = "restore",
+    JobPaused = "job_paused",
+    JobCancelled = "job_cancelled",
+    Edited = "edited",
+    Purged = "purged",
     Moved = "moved",
+    ScheduledCancelled = "scheduled_cancelled",
+    Limited = "limited",
     KeyPause = "key_pause",
     Pause = "pause",
     Scheduled = "scheduled",
@@ -57,11 +66,11 @@ faults! {
 
 /// How often each kind happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults([u64; 40]);
+pub struct Faults([u64; Fault::ALL.len()]);
 
 impl Default for Faults {
     fn default() -> Self {
-        Self([0; 40])
+        Self([0; Fault::ALL.len()])
     }
 }
 

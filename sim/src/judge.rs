@@ -1,6 +1,5 @@
 //! What must hold in the end, when the storm is over and everything should have drained.
 
-use crate::check::obligations;
 use crate::world::World;
 
 impl World {
@@ -37,7 +36,7 @@ impl World {
             if written.committed.is_none() || written.bad || written.kind == 'X' {
                 continue;
             }
-            for destination in obligations(written) {
+            for destination in written.obligations() {
                 let arrived = |name: &str| self.check.arrivals.contains_key(&(id.clone(), name.into()));
                 let discarded = self.check.discards.iter().any(|(event, at)| {
                     event == id

@@ -10,18 +10,24 @@
 //! assert_eq!(outcome.violations, Vec::<String>::new());
 //! ```
 
+mod bell;
+mod bounds;
 mod broker;
 mod check;
 mod copies;
 mod database;
 mod faults;
+mod jobs;
 mod judge;
 mod lifecycle;
+mod liveness;
 mod operators;
 mod plan;
 mod relays;
 mod rng;
+mod told;
 mod trace;
+mod verbs;
 mod world;
 mod writers;
 

@@ -1,14 +1,14 @@
-//! What people do with events that need time or a person: replays, bulk verbs in steps, other times, paused keys.
+//! What people decide while everything runs: what is paused and limited, and what is not kept any longer.
 //!
-//! Everything here is drawn from a source of its own, so that a run without it is the run that its seed always was.
+//! Everything that people do is drawn from a source of its own, so that faults fall as they would without them.
 
-use std::collections::BTreeMap;
-
-use postrider_core::{Control, Filter, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Scope, Verb};
+use postrider_core::{Control, DestinationName, Kept, Limits, Purge, Scope};
 
 use crate::faults::Fault;
 use crate::operators::Deed;
 use crate::world::{Next, World};
+
+const DESTINATIONS: [&str; 3] = ["first", "second", "third"];
 
 impl World {
     /// Spreads what people do over the storm, in most runs.
@@ -21,6 +21,13 @@ impl World {
             (Deed::PauseKey, 0.2),
             (Deed::Move, 0.3),
             (Deed::BulkRedrive, 0.15),
+            (Deed::Restore, 0.04),
+            (Deed::RedriveSome, 0.4),
+            (Deed::DiscardSome, 0.05),
+            (Deed::Edit, 0.3),
+            (Deed::CancelScheduled, 0.1),
+            (Deed::Limit, 0.15),
+            (Deed::Purge, 0.1),
         ];
         let storm = self.plan.storm;
         for (deed, per_second) in deeds {
@@ -33,97 +40,21 @@ impl World {
         }
     }
 
-    /// Sends some of what was sent again.
-    pub(crate) fn replay(&mut self) {
-        let key = self.some_key().filter(|_| self.people.chance(0.5));
-        let to = self.people.chance(0.2).then(|| "first".into());
-        self.faults.count(Fault::Replay);
-        let replay = Replay {
-            to,
-            ..Replay::default()
-        };
-        self.begin_job(JobKind::Replay(replay), key);
+    /// Stops a destination, or everything, for a while.
+    pub(crate) fn pause(&mut self) {
+        self.faults.count(Fault::Pause);
+        let one = self.rng.chance(0.7);
+        let name = one.then(|| self.rng.pick(&DESTINATIONS).copied()).flatten();
+        self.say(|| format!("operator pauses {name:?}"));
+        self.decide(&Control::Pause(scope(name)));
+        let long = self.rng.millis(100, 5_000);
+        self.schedule(long, Next::Trouble(Deed::Resume));
     }
 
-    /// Redrives everything in small steps, with all the time in the world between them.
-    pub(crate) fn bulk_redrive(&mut self) {
-        self.faults.count(Fault::BulkRedrive);
-        self.begin_job(JobKind::Act(Verb::Redrive), None);
-    }
-
-    fn begin_job(&mut self, kind: JobKind, key: Option<String>) {
-        let id = JobId::from(format!("job-{}", self.id()).as_str());
-        let job = NewJob {
-            kind,
-            filter: Filter {
-                key: key.into_iter().collect(),
-                ..Filter::default()
-            },
-            actor: "simulated".to_owned(),
-        };
-        self.say(|| format!("operator begins {id}: {job:?}"));
-        self.db.model.begin_job(self.now, id.clone(), job);
-        self.step_later(id);
-    }
-
-    fn step_later(&mut self, id: JobId) {
-        let pause = self.people.millis(5, 500);
-        self.schedule(pause, Next::Trouble(Deed::Step(id)));
-    }
-
-    /// One step of a job, by whoever goes on with it.
-    pub(crate) fn step(&mut self, id: JobId) {
-        if self.db.down {
-            return self.step_later(id);
-        }
-        let limit = self.people.between(1, 20) as u32;
-        let versions: BTreeMap<_, _> = self
-            .db
-            .model
-            .parked()
-            .map(|one| ((one.row.seq, one.destination.clone()), one.version))
-            .collect();
-        let Some(step) = self.db.model.step(self.now, &id, limit) else {
-            return;
-        };
-        let is_redrive = matches!(step.job.kind, JobKind::Act(_));
-        for parked in self.db.model.parked() {
-            let before = versions.get(&(parked.row.seq, parked.destination.clone()));
-            if parked.row.replay.as_ref() == Some(&id.0) {
-                self.check.copies.made(parked);
-            } else if is_redrive && before != Some(&parked.version) {
-                self.check
-                    .redriven(&parked.row.event.id, parked.destination.as_ref());
-            }
-        }
-        if step.job.state != JobState::Running {
-            return;
-        }
-        if !self.calm && self.people.chance(0.03) {
-            return self.cancel(&id);
-        }
-        self.step_later(id);
-    }
-
-    fn cancel(&mut self, id: &JobId) {
-        self.say(|| format!("operator cancels {id}"));
-        for parked in self.db.model.parked() {
-            if parked.row.replay.as_ref() == Some(&id.0) {
-                self.check.copies.given_up(parked);
-            }
-        }
-        self.db.model.steer(self.now, id, JobVerb::Cancel, "simulated");
-    }
-
-    /// Gives scheduled events another time.
-    pub(crate) fn move_scheduled(&mut self) {
-        let by = self.people.millis(0, 4_000);
-        let mut people = self.people.clone();
-        let moved = self.db.model.move_to(self.now, by, |_| people.chance(0.7));
-        self.people = people;
-        if !moved.is_empty() {
-            self.faults.count(Fault::Moved);
-            self.say(|| format!("operator moves {moved:?} by {by:?}"));
+    pub(crate) fn resume(&mut self) {
+        self.decide(&Control::Resume(Scope::Outbox));
+        for name in DESTINATIONS {
+            self.decide(&Control::Resume(scope(Some(name))));
         }
     }
 
@@ -132,8 +63,7 @@ impl World {
         let Some(key) = self.some_key() else { return };
         self.faults.count(Fault::KeyPause);
         self.say(|| format!("operator pauses the key {key}"));
-        let pause = Control::Pause(Scope::Key(key.clone()));
-        self.db.model.control(self.now, &pause, "simulated");
+        self.decide(&Control::Pause(Scope::Key(key.clone())));
         self.check.key_paused(self.now, &key);
         let long = self.people.millis(100, 6_000);
         self.schedule(long, Next::Trouble(Deed::ResumeKey(key)));
@@ -141,21 +71,87 @@ impl World {
 
     pub(crate) fn resume_key(&mut self, key: &str) {
         self.check.key_resumed(key);
-        let resume = Control::Resume(Scope::Key(key.to_owned()));
-        self.db.model.control(self.now, &resume, "simulated");
+        self.decide(&Control::Resume(Scope::Key(key.to_owned())));
     }
 
-    pub(crate) fn resume_keys(&mut self) {
+    /// Changes what a destination is given at a time, for a while: less than was configured, or more.
+    pub(crate) fn limit(&mut self) {
+        let Some(name) = self
+            .people
+            .pick(&DESTINATIONS)
+            .map(|name| DestinationName::new(*name))
+        else {
+            return;
+        };
+        let limits = Limits {
+            max_in_flight: [None, Some(1), Some(2), Some(40)][self.people.below(4)],
+            max_rate: [None, Some(3), Some(20), Some(200)][self.people.below(4)],
+        };
+        self.faults.count(Fault::Limited);
+        self.say(|| format!("operator limits {name}: {limits:?}"));
+        self.decide(&Control::Limit(name.clone(), limits));
+        let long = self.people.millis(500, 8_000);
+        self.schedule(long, Next::Trouble(Deed::Unlimit(name)));
+    }
+
+    pub(crate) fn unlimit(&mut self, name: DestinationName) {
+        self.decide(&Control::Limit(name, Limits::default()));
+    }
+
+    /// Everything that people decided is taken back.
+    pub(crate) fn lift_controls(&mut self) {
+        self.resume();
+        for name in DESTINATIONS {
+            self.unlimit(name.into());
+        }
         let paused: Vec<_> = self.db.model.paused_keys().map(ToString::to_string).collect();
         for key in paused {
             self.resume_key(&key);
         }
     }
 
-    fn some_key(&mut self) -> Option<String> {
+    /// Cleans up what was kept for long enough. Nothing that is still to be sent may go with it.
+    pub(crate) fn purge(&mut self) {
+        let what = match self.people.below(4) {
+            0 => Kept::Originals,
+            _ => Kept::History,
+        };
+        let (older_than, limit) = (self.people.millis(0, 5_000), self.people.between(1, 100) as u32);
+        let model = &mut self.db.model;
+        let owed = |model: &postrider_testkit::Model| (model.queued().count(), model.parked().count());
+        let (before, kept): (_, Vec<_>) = (
+            owed(model),
+            model
+                .numbered_history()
+                .map(|(number, record)| (number, record.row.event.id.clone()))
+                .collect(),
+        );
+        model.purge(self.now, &Purge::of(what, older_than, limit));
+        let after = owed(model);
+        let left: std::collections::BTreeSet<_> =
+            model.numbered_history().map(|(number, _)| number).collect();
+        self.faults.count(Fault::Purged);
+        let gone = kept.into_iter().filter(|(number, _)| !left.contains(number));
+        self.check.purged.extend(gone.map(|(_, id)| id));
+        if before != after {
+            self.check
+                .violation("purge: something went that was still to be sent".to_owned());
+        }
+    }
+
+    fn decide(&mut self, control: &Control) {
+        self.db.model.control(self.now, control, "simulated");
+        self.ring();
+    }
+
+    pub(crate) fn some_key(&mut self) -> Option<String> {
         let keys: Vec<String> = self.writers.by_key.keys().cloned().collect();
         self.people.pick(&keys).cloned()
     }
+}
+
+fn scope(name: Option<&str>) -> Scope {
+    name.map_or(Scope::Outbox, |name| Scope::Destination(name.into()))
 }
 
 /// A seed of its own for what people do.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::JobId;
-use postrider_relay::engine::Plant;
+use postrider_core::{DestinationName, JobId};
 
 use crate::faults::Fault;
 use crate::plan::Knob;
@@ -32,13 +31,25 @@ pub(crate) enum Deed {
     Pause,
     Resume,
     Replay,
+    Restore,
     BulkRedrive,
     Step(JobId),
+    ResumeJob(JobId),
+    RedriveSome,
+    DiscardSome,
+    Edit,
     Move,
+    CancelScheduled,
     PauseKey,
     ResumeKey(String),
+    Limit,
+    Unlimit(DestinationName),
+    Purge,
     Reconfigure,
+    Stale,
+    StaleEnds,
     Calm,
+    Progress,
     CalmRound(u32),
 }
 
@@ -75,6 +86,10 @@ impl World {
                 self.schedule(at, Next::Trouble(deed(which)));
             }
         }
+        for _ in 0..(self.plan.stale_reads * seconds) as usize {
+            let at = self.people.millis(0, self.plan.storm.as_millis() as usize);
+            self.schedule(at, Next::Trouble(Deed::Stale));
+        }
     }
 
     pub(crate) fn trouble(&mut self, deed: Deed) {
@@ -87,8 +102,12 @@ impl World {
                 | Deed::Join
                 | Deed::Resume
                 | Deed::Step(_)
+                | Deed::ResumeJob(_)
                 | Deed::ResumeKey(_)
+                | Deed::Unlimit(_)
+                | Deed::StaleEnds
                 | Deed::Calm
+                | Deed::Progress
                 | Deed::CalmRound(_)
         );
         if self.calm && begins {
@@ -114,12 +133,24 @@ impl World {
             Deed::Pause => self.pause(),
             Deed::Resume => self.resume(),
             Deed::Replay => self.replay(),
+            Deed::Restore => self.restore(),
             Deed::BulkRedrive => self.bulk_redrive(),
             Deed::Step(id) => self.step(id),
+            Deed::ResumeJob(id) => self.resume_job(id),
+            Deed::RedriveSome => self.redrive_some(),
+            Deed::DiscardSome => self.discard_some(),
+            Deed::Edit => self.edit(),
             Deed::Move => self.move_scheduled(),
+            Deed::CancelScheduled => self.cancel_scheduled(),
             Deed::PauseKey => self.pause_key(),
             Deed::ResumeKey(key) => self.resume_key(&key),
+            Deed::Limit => self.limit(),
+            Deed::Unlimit(name) => self.unlimit(name),
+            Deed::Purge => self.purge(),
             Deed::Reconfigure => self.reconfigure(),
+            Deed::Stale => self.begin_stale(),
+            Deed::StaleEnds => self.db.stale_below = None,
+            Deed::Progress => self.check_progress(),
             Deed::Calm => self.calm_down(),
             Deed::CalmRound(round) => self.calm_round(round),
         }
@@ -190,80 +221,6 @@ impl World {
         }
     }
 
-    fn redrive(&mut self, share: f64) {
-        if self.plant == Some(Plant::RedrivePastHead) {
-            let places = self
-                .db
-                .model
-                .parked()
-                .map(|one| (one.row.seq, one.destination.clone()))
-                .collect();
-            self.past_heads = places;
-        }
-        let (now, mut rng) = (self.now, self.rng.clone());
-        let mut chosen = Vec::new();
-        self.db.model.redrive(now, |parked| {
-            let take = rng.chance(share);
-            if take {
-                chosen.push((parked.destination.clone(), parked.row.event.id.clone()));
-            }
-            take
-        });
-        self.rng = rng;
-        if !chosen.is_empty() {
-            self.faults.count(Fault::Redrive);
-            self.say(|| format!("operator redrives {chosen:?}"));
-        }
-        for (destination, event) in chosen {
-            self.check.redriven(&event, destination.as_ref());
-        }
-    }
-
-    fn discard(&mut self, share: f64, only_dead: bool) {
-        let (now, mut rng) = (self.now, self.rng.clone());
-        let mut chosen = Vec::new();
-        self.db.model.discard(now, "simulated", |parked| {
-            let take = (parked.dead || !only_dead) && rng.chance(share);
-            if take {
-                chosen.push(parked.clone());
-            }
-            take
-        });
-        self.rng = rng;
-        if !chosen.is_empty() {
-            self.faults.count(Fault::Discard);
-            let ids: Vec<_> = chosen
-                .iter()
-                .map(|one| (one.row.event.id.clone(), one.destination.clone()))
-                .collect();
-            self.say(|| format!("operator discards {ids:?}"));
-        }
-        for parked in chosen {
-            self.check.discarded(parked);
-        }
-    }
-
-    fn pause(&mut self) {
-        self.faults.count(Fault::Pause);
-        let names = ["first", "second", "third"];
-        let name = self
-            .rng
-            .chance(0.7)
-            .then(|| self.rng.pick(&names).copied())
-            .flatten();
-        self.say(|| format!("operator pauses {name:?}"));
-        self.db.model.pause(name.map(Into::into).as_ref(), true);
-        let long = self.rng.millis(100, 5_000);
-        self.schedule(long, Next::Trouble(Deed::Resume));
-    }
-
-    fn resume(&mut self) {
-        self.db.model.pause(None, false);
-        for name in ["first", "second", "third"] {
-            self.db.model.pause(Some(&name.into()), false);
-        }
-    }
-
     /// Every relay is replaced by one with other routes.
     fn reconfigure(&mut self) {
         if self.changed {
@@ -283,14 +240,15 @@ impl World {
         self.say(|| "calm".to_owned());
         self.calm = true;
         self.db.down = false;
+        self.db.stale_below = None;
         for broker in &mut self.brokers {
             broker.down = false;
             broker.unbound.clear();
             broker.rejects.clear();
             broker.killers.clear();
         }
-        self.resume();
-        self.resume_keys();
+        self.lift_controls();
+        self.resume_jobs();
         let staying = self
             .living()
             .into_iter()
@@ -299,6 +257,7 @@ impl World {
         if staying == 0 {
             self.start_relay();
         }
+        self.expect_progress();
         self.schedule(Duration::from_secs(1), Next::Trouble(Deed::CalmRound(0)));
     }
 

@@ -28,6 +28,13 @@ pub(crate) struct Plan {
     pub(crate) skip: bool,
     pub(crate) limits: Limits,
     pub(crate) latency_ms: usize,
+    /// Calls that a broker takes at a time.
+    pub(crate) calls: usize,
+    /// Every transaction has a key of its own.
+    pub(crate) key_each: bool,
+    pub(crate) doorbell: bool,
+    /// How often reads from below a place fail for a while.
+    pub(crate) stale_reads: f64,
     /// How likely each trouble is, zero in runs that go without it.
     pub(crate) rate: BTreeMap<Knob, f64>,
 }
@@ -150,7 +157,24 @@ impl Plan {
                 max_rate: [None, None, None, Some(20)][rng.below(4)],
             },
             latency_ms: [1, 5, 30][rng.below(3)],
+            calls: 3,
+            key_each: false,
+            doorbell: false,
+            stale_reads: 0.0,
             rate,
+        }
+    }
+
+    /// What came later is drawn from a source of its own, so that a seed stays the run that it was.
+    pub(crate) fn draw_more(&mut self, rng: &mut Rng) {
+        self.key_each = rng.chance(0.1);
+        self.doorbell = rng.chance(0.3);
+        if self.doorbell && rng.chance(0.5) {
+            self.settings.poll_interval = Duration::from_secs(rng.between(6, 20) as u64);
+        }
+        if rng.chance(0.15) {
+            self.stale_reads = 0.2;
+            self.sweep_every = Duration::from_secs(2);
         }
     }
 

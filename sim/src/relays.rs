@@ -6,9 +6,11 @@ use std::time::Duration;
 use postrider_core::{Capabilities, DestinationId, RelayId};
 use postrider_relay::engine::{Command, Engine, Fact, Identity, Note, Outgoing, Time};
 
+use crate::bounds::exceeded;
 use crate::broker::Flight;
 use crate::database::{Call, way};
 use crate::faults::Fault;
+use crate::told::Told;
 use crate::world::{Next, World};
 
 pub(crate) struct Relay {
@@ -23,6 +25,7 @@ pub(crate) struct Relay {
     pub(crate) leaving: bool,
     /// Names of its destinations, by id.
     pub(crate) names: Vec<(String, usize)>,
+    pub(crate) told: Told,
 }
 
 impl World {
@@ -41,7 +44,7 @@ impl World {
             .iter()
             .map(|(_, broker)| Capabilities {
                 ordered_batches: self.plan.ordered[*broker],
-                concurrent_batches: 3,
+                concurrent_batches: self.plan.calls,
                 ..Capabilities::default()
             })
             .collect();
@@ -49,7 +52,7 @@ impl World {
             relay: id.clone(),
             outbox: "sim".to_owned(),
             seed: self.rng.next(),
-            doorbell: false,
+            doorbell: self.plan.doorbell,
             sweep_every: self.plan.sweep_every,
             plant: self.plant,
         };
@@ -65,6 +68,7 @@ impl World {
             spins: 0,
             leaving: false,
             names,
+            told: Told::default(),
         });
         self.say(|| format!("relay {slot} starts as r{life}"));
         self.tell(slot, life, Fact::Tick);
@@ -87,6 +91,9 @@ impl World {
             relay.missed.push(fact);
             return;
         }
+        if let Some((event, destination)) = relay.told.hear(&fact) {
+            self.check.guilty(event, destination);
+        }
         let mut commands = Vec::new();
         if let Some(engine) = &mut relay.engine {
             engine.handle(Time(self.now), fact, &mut commands);
@@ -97,18 +104,13 @@ impl World {
         }
         let relay = &mut self.relays[slot];
         let Some(engine) = &relay.engine else { return };
-        let (rows, _, ready) = engine.load();
+        let exceeded = exceeded(&self.plan, &engine.load(), relay.names.len());
         relay.wake += 1;
         let wake = relay.wake;
         let at = engine.wake_at(Time(self.now));
-        // Three lanes with their caps, and the parked rows of one read.
-        let bound = self.plan.settings.window * 4 + 64 + 256 * 65;
-        // A line waits for a row of its own at its destination, of which there are two.
-        if rows > bound || ready > rows * self.plan.ordered.len() {
-            self.check.violation(format!(
-                "bounds: {rows} rows and {ready} lines in memory, the window is {}",
-                self.plan.settings.window
-            ));
+        if let Some((what, size, most)) = exceeded {
+            self.check
+                .violation(format!("bounds: {size} {what} in memory, {most} are allowed"));
         }
         if let Some(at) = at {
             let after = at.0.saturating_sub(self.now).max(Duration::from_micros(50));
@@ -135,6 +137,7 @@ impl World {
                 self.hand_over(slot, life, call, destination, batch)
             }
             Command::Abandon(calls) => {
+                self.relays[slot].told.abandon(&calls);
                 let calls: BTreeSet<_> = calls.into_iter().collect();
                 let mine = |flight: &&mut Flight| flight.slot == slot && calls.contains(&flight.call);
                 let drop = self.rng.chance(0.5);
@@ -157,12 +160,21 @@ impl World {
                 self.say(|| format!("r{life} finished"));
                 self.relays[slot].engine = None;
             }
-            Command::Arm(..) | Command::Disarm => {}
+            Command::Arm(call, _) => {
+                let after = way(self);
+                self.schedule(after, Next::Arm { slot, life, call });
+            }
+            Command::Disarm => {
+                self.db.bells.remove(&slot);
+            }
         }
     }
 
     /// What a relay says matters to the checker: who it forgot, and who is dead and passed over.
     fn heed(&mut self, life: u64, note: &Note) {
+        if matches!(note, Note::LeaseWon { .. } | Note::LeaseLost { .. }) {
+            self.db.reads_well.remove(&life);
+        }
         match note {
             Note::LeaseWon { .. } if self.visitors.remove(&life) => {
                 let after = self.rng.millis(0, 20);
@@ -198,6 +210,7 @@ impl World {
     ) {
         self.check_lease(slot, &batch);
         let (name, broker) = self.relays[slot].names[destination.0].clone();
+        self.check_told(slot, call, &name.as_str().into(), &batch);
         self.say(|| {
             let events: Vec<_> = batch
                 .iter()

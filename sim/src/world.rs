@@ -3,20 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use postrider_core::{DestinationName, Seq};
+use postrider_core::{DestinationName, JobId, Seq};
 use postrider_relay::engine::{Fact, Plant};
 
 use crate::broker::{Broker, Flight};
 use crate::check::Check;
 use crate::database::{Call, Database};
 use crate::faults::{Fault, Faults};
+use crate::jobs::Owed;
 use crate::lifecycle::PEOPLE;
+use crate::liveness::Waiting;
 use crate::operators::Deed;
 use crate::plan::Plan;
 use crate::relays::Relay;
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::writers::Writers;
+
+/// A seed of its own for what plans have got since.
+const MORE: u64 = 0x3e_0a37_11ce;
 
 /// How long everything may take to drain once all faults have ended.
 const CALM: Duration = Duration::from_secs(180);
@@ -77,6 +82,12 @@ pub(crate) enum Next {
         life: u64,
         call: Call,
     },
+    /// A relay arms its doorbell.
+    Arm {
+        slot: usize,
+        life: u64,
+        call: postrider_relay::engine::Call,
+    },
     /// A settle that was reported lost is applied after all.
     Late(Call),
     /// A message reaches the broker.
@@ -110,6 +121,11 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) calm: bool,
     pub(crate) changed: bool,
+    /// What could leave when the last fault ended, and where something has arrived since.
+    pub(crate) waiting: Waiting,
+    pub(crate) arrived_since: BTreeSet<DestinationName>,
+    /// Replays that have not ended, with what each is to copy.
+    pub(crate) replays: BTreeMap<JobId, Owed>,
     /// Rows that a planted bug sends although another of their key stands before them.
     pub(crate) past_heads: BTreeSet<(Seq, Option<DestinationName>)>,
     queue: BTreeMap<(Duration, u64), Next>,
@@ -119,7 +135,8 @@ pub(crate) struct World {
 impl World {
     fn new(seed: u64, plant: Option<Plant>, trace: bool) -> World {
         let mut rng = Rng::new(seed);
-        let plan = Plan::draw(&mut rng);
+        let mut plan = Plan::draw(&mut rng);
+        plan.draw_more(&mut Rng::new(seed ^ MORE));
         World {
             db: Database::new(plan.shards),
             brokers: [Broker::default(), Broker::default()],
@@ -132,6 +149,9 @@ impl World {
             trace: Trace::new(trace),
             calm: false,
             changed: false,
+            waiting: Waiting::new(),
+            arrived_since: BTreeSet::new(),
+            replays: BTreeMap::new(),
             past_heads: BTreeSet::new(),
             queue: BTreeMap::new(),
             ids: 0,
@@ -199,11 +219,27 @@ impl World {
         }
     }
 
+    /// When the last answer to a publish comes that is on its way.
+    pub(crate) fn last_answer(&self) -> Option<Duration> {
+        let is_answer = |next: &Next| {
+            matches!(
+                next,
+                Next::Fact {
+                    fact: Fact::Published(..),
+                    ..
+                }
+            )
+        };
+        let mut latest = self.queue.iter().rev();
+        latest.find(|(_, next)| is_answer(next)).map(|((at, _), _)| *at)
+    }
+
     fn happen(&mut self, next: Next) {
         match next {
             Next::Fact { slot, life, fact } => self.tell(slot, life, fact),
             Next::Tick { slot, life, wake } => self.tick(slot, life, wake),
             Next::Call { slot, life, call } => self.call_database(slot, life, call),
+            Next::Arm { slot, life, call } => self.arm(slot, life, call),
             Next::Late(call) => self.apply_late(&call),
             Next::Arrive { flight, index } => self.arrive(flight, index),
             Next::Write(writer) => self.write(writer),
@@ -213,6 +249,6 @@ impl World {
     }
 
     fn drained(&self) -> bool {
-        self.db.model.is_empty() && self.writers.is_idle()
+        self.db.model.is_empty() && self.writers.is_idle() && self.replays.is_empty()
     }
 }

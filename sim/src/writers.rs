@@ -20,9 +20,24 @@ pub(crate) struct Written {
     pub(crate) inserted: Duration,
     pub(crate) committed: Option<Duration>,
     pub(crate) scheduled: bool,
+    /// When a scheduled one is to leave.
+    pub(crate) not_before: Option<Duration>,
     pub(crate) bad: bool,
     /// The address template of `second` finds no value.
     pub(crate) no_tenant: bool,
+}
+
+impl Written {
+    /// Where it is owed by the first configuration.
+    pub(crate) fn obligations(&self) -> &'static [&'static str] {
+        match self.kind {
+            'A' => &["first"],
+            'B' => &["first", "second"],
+            'C' => &["second"],
+            'E' => &["third"],
+            _ => &[],
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +84,11 @@ impl World {
         if self.calm || self.writers.next >= self.plan.events {
             return;
         }
-        let key = format!("k{}", self.rng.below(self.plan.keys));
+        let number = self.rng.below(self.plan.keys);
+        let key = match self.plan.key_each {
+            true => format!("own{}", self.writers.next),
+            false => format!("k{number}"),
+        };
         if self.writers.locked.contains(&key) {
             // Another writer has the row lock: it is this one's turn later.
             let after = self.rng.millis(1, 50);
@@ -127,10 +146,8 @@ impl World {
             event.priority = [1, -1][self.rng.below(2)];
         }
         let scheduled = self.strikes(Knob::Scheduled, Fault::Scheduled);
-        if scheduled {
-            let at = self.now + Duration::from_secs(1) + self.rng.millis(100, 6_000);
-            event.available_at = Some(Timestamp(at.as_micros() as i64));
-        }
+        let not_before = scheduled.then(|| self.now + Duration::from_secs(1) + self.rng.millis(100, 6_000));
+        event.available_at = not_before.map(|at| Timestamp(at.as_micros() as i64));
         let bad = self.strikes(Knob::BadRow, Fault::BadRow);
         let failure = bad.then(|| Failure::new(ErrorKind::BadRow, "headers are not a JSON object"));
         if self.rng.chance(self.plan.rate(Knob::Rejected)) {
@@ -160,6 +177,7 @@ impl World {
             inserted: self.now,
             committed: None,
             scheduled,
+            not_before,
             bad,
             no_tenant,
         };
@@ -220,6 +238,7 @@ impl World {
                 }
             }
             self.say(|| format!("commit {:?}", open.events));
+            self.ring();
         }
         let pace = [5, 50, 300, 1_000][self.rng.below(4)];
         let after = self.rng.millis(0, pace);

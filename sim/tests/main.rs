@@ -36,6 +36,13 @@ fn a_planted_bug_of_every_promise_is_found() {
         Plant::FlagsTrusted,
         Plant::ReadBehindLastRow,
         Plant::NoFence,
+        Plant::ChargedInOutage,
+        Plant::RedriveNewestFirst,
+        Plant::EditIgnored,
+        Plant::LimitIgnored,
+        Plant::PauseKeyIgnored,
+        Plant::ReplayLiveKey,
+        Plant::SweepForEver,
     ];
     for plant in plants {
         let found = (1..=200).any(|seed| !run(seed, Some(plant), false).violations.is_empty());

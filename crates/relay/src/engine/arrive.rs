@@ -109,7 +109,10 @@ impl Engine {
             (Some(false), _) => self.dead(item, &name, id_reused(), out),
             (None, Err(failure)) => self.dead(item, &name, failure.clone(), out),
             (None, Ok(_)) if scheduled => State::Park(Park {
-                next_attempt_in: row.due_in,
+                next_attempt_in: match self.planted(Plant::ScheduledEarly) {
+                    true => row.due_in / 2,
+                    false => row.due_in,
+                },
                 ..Park::waiting(name.clone(), maybe_sent)
             }),
             (None, Ok(_)) if void || is_blocked(&row.blocked, &name) => {

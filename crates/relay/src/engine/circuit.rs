@@ -100,6 +100,11 @@ impl Circuit {
         flying || self.next_token(now).is_some()
     }
 
+    /// How many addresses are remembered.
+    pub(super) fn addresses(&self) -> usize {
+        self.healthy.len() + self.probed.len()
+    }
+
     pub(super) fn last_success(&self) -> Option<Time> {
         self.last_success
     }

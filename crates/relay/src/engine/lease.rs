@@ -76,6 +76,11 @@ struct Beat {
 }
 
 impl Leases {
+    /// Shards that are held, being given up, or remembered as given up; the largest of the three.
+    pub(super) fn known(&self) -> usize {
+        self.held.len().max(self.release.len()).max(self.released.len())
+    }
+
     /// Whether every shard of the outbox is held here.
     pub(super) fn has_all(&self) -> bool {
         self.held.len() >= self.shards
@@ -174,8 +179,11 @@ impl Engine {
         self.leases.next_beat = beat.sent + self.settings.lease / 3;
         self.leases.signed_off = beat.last;
         for (index, destination) in self.router.destinations().iter().enumerate() {
-            self.circuits[index].paused = standing.controls.paused_destinations.contains(&destination.name);
-            self.circuits[index].set_limits(standing.controls.limits.get(&destination.name));
+            let paused = standing.controls.paused_destinations.contains(&destination.name);
+            self.circuits[index].paused = paused && !self.planted(Plant::PauseIgnored);
+            let obeyed = !self.planted(Plant::LimitIgnored);
+            let limits = standing.controls.limits.get(&destination.name);
+            self.circuits[index].set_limits(limits.filter(|_| obeyed));
         }
         let resumed = self.controls.paused && !standing.controls.paused;
         self.controls = standing.controls.clone();

@@ -16,6 +16,7 @@ mod gate;
 mod item;
 mod lease;
 mod line;
+mod load;
 mod note;
 mod plant;
 mod poll;
@@ -39,6 +40,7 @@ use postrider_core::{
     Router, Settle, Settled, Shard, Standing, StoreError,
 };
 
+pub use load::Load;
 pub use note::{Confirmed, Note};
 pub use plant::Plant;
 
@@ -261,11 +263,6 @@ impl Engine {
             && self.rows.is_empty()
             && self.settling.is_idle()
             && self.reading.found_nothing()
-    }
-
-    /// Rows and bytes in memory, and lines that wait to hand something over, for the bounds that are checked.
-    pub fn load(&self) -> (usize, usize, usize) {
-        (self.rows.len(), self.rows.bytes(), self.rows.ready.len())
     }
 
     fn advance(&mut self, now: Time, out: &mut Vec<Command>) {

@@ -51,6 +51,15 @@ plants! {
     StartUnwritten = "start-unwritten", "A parked row is handed over before its table says that it may have been sent.";
     StartForgotten = "start-forgotten", "A parked row that may have been sent is read as one that was not.";
     ReplayUnordered = "replay-unordered", "Copies of one replay and key do not wait for each other.";
+    ReplayLiveKey = "replay-live-key", "Copies of a replay join the line of their live key.";
+    RedriveNewestFirst = "redrive-newest-first", "Of a key in which something was redriven the newest goes first.";
+    EditIgnored = "edit-ignored", "An event that a person changed is sent with its old payload.";
+    LimitIgnored = "limit-ignored", "Limits that are changed while the relay runs are not obeyed.";
+    PauseIgnored = "pause-ignored", "A paused destination is sent to.";
+    PauseKeyIgnored = "pause-key-ignored", "A paused key is read as one that is not.";
+    ScheduledEarly = "scheduled-early", "A scheduled event waits half of its time.";
+    SweepForEver = "sweep-for-ever", "A sweep that failed is tried again before anything else is read.";
+    VoidForEver = "void-for-ever", "Of a key that was parked no later read is trusted either: its line is kept.";
     PauseOneLane = "pause-one-lane", "A paused key is held in one lane only.";
     FollowersOvertake = "followers-overtake", "The next event of a key is handed over before the last one is answered.";
 }

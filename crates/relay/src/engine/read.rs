@@ -228,7 +228,9 @@ impl Engine {
                 self.reading.empty = false;
                 self.reading.stale = false;
                 // A sweep that takes longer than a read may would be repeated for ever, and nothing else be read.
-                self.reading.sweep = None;
+                if !self.planted(Plant::SweepForEver) {
+                    self.reading.sweep = None;
+                }
                 self.note_store("read", &error, delay, out);
                 return;
             }
@@ -264,7 +266,9 @@ impl Engine {
                 self.leases.read_to_end(range.shard, range.lane);
             }
         }
-        self.rows.trust_again(call);
+        if !self.planted(Plant::VoidForEver) {
+            self.rows.trust_again(call);
+        }
         self.reading.partly = under_way.partly;
         self.plan_next(now, found, under_way.after_arming, next_due_in, out);
     }

@@ -7,6 +7,7 @@ use postrider_core::{DestinationId, DestinationName, Lane, Leaves, Seq, Shard};
 use super::Call;
 use super::item::{Item, ItemId, Origin, State, Verdict};
 use super::line::{Key, KeyRef, Line, LineId};
+use super::load::Load;
 use super::ready::Ready;
 use super::slab::Slab;
 
@@ -44,8 +45,20 @@ impl Rows {
         self.items.len() == 0
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.items.len()
+    /// The sizes of these books.
+    pub(super) fn load(&self) -> Load {
+        Load {
+            queued: self.by_seq.len(),
+            parked: self.parked.len(),
+            bytes: self.bytes,
+            decided: self.decided.len(),
+            starts: self.starts.len(),
+            keys: self.keys.len(),
+            lines: self.lines.len(),
+            ready: self.ready.len(),
+            void: self.void_lines.len() + self.void_keys.len(),
+            ..Load::default()
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -36,6 +36,11 @@ impl Suspects {
         self.seqs.is_empty()
     }
 
+    /// How many events are remembered, as suspects or for what they did.
+    pub(super) fn len(&self) -> usize {
+        self.seqs.len() + self.strikes.len()
+    }
+
     pub(super) fn contains(&self, seq: Seq) -> bool {
         self.seqs.contains(&seq)
     }
