@@ -254,7 +254,7 @@ impl Engine {
             (Ok(_), None) if destination.is_some() && !redriven => {
                 Some(self.still_dead(&item, destination.as_ref(), route_gone(), out))
             }
-            (Ok(_), None) => Some(self.route_again(&item, out)),
+            (Ok(_), None) => Some(self.route_again(&item, row.due_in, out)),
             (Ok(_), Some(id)) => self.parked_delivery(&row, &mut item, id, redriven, maybe_sent, out),
         };
         let skip = known.is_some_and(|id| self.router.destination(id).dead_letter == DeadLetter::Skip);
@@ -335,8 +335,9 @@ impl Engine {
         })
     }
 
-    /// A redriven row without a destination of the present configuration is routed as if it were new.
-    fn route_again(&self, item: &Item, out: &mut Vec<Command>) -> Then {
+    /// A redriven row without a destination of the present configuration is routed as if it were new, and leaves no
+    /// earlier than its producer wants it to.
+    fn route_again(&self, item: &Item, due_in: Duration, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
             return self.still_dead(
                 item,
@@ -357,7 +358,10 @@ impl Engine {
                 let park = |one: RoutedDelivery| {
                     let name = self.router.destination(one.destination).name.clone();
                     match one.rendered {
-                        Ok(_) => Park::waiting(name, false),
+                        Ok(_) => Park {
+                            next_attempt_in: due_in,
+                            ..Park::waiting(name, false)
+                        },
                         Err(failure) => Park::dead(Some(name), failure),
                     }
                 };
