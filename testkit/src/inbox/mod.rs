@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, HandlerError, Received, Records};
 
-use crate::suite::{self, CaseFuture};
+use crate::suite;
 
 pub use bench::{Bench, received};
 pub use cases::CASES;
@@ -92,38 +92,11 @@ pub trait Applies: Send + Sync {
 }
 
 /// One case of the suite.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// Its file and name, such as `once::twice_in_sequence`.
-    pub name: &'static str,
-    /// What the harness must have for it to apply.
-    pub needs: &'static [Feature],
-    run: fn(Bench) -> CaseFuture,
-}
-
-impl Case {
-    /// Why this case does not apply, if it does not.
-    pub fn skipped(&self, capabilities: &EffectsCapabilities) -> Option<&'static str> {
-        let lacking = capabilities
-            .lacks
-            .iter()
-            .find(|(feature, _)| self.needs.contains(feature));
-        lacking.map(|(_, reason)| *reason)
-    }
-
-    /// Runs the case on a fresh database; panics when the backend breaks the contract.
-    pub async fn run(&self, harness: &dyn EffectsHarness) {
-        let bench = Bench::new(harness).await;
-        suite::limited(self.name, (self.run)(bench)).await;
-    }
-}
+pub type Case = suite::Case<Feature, Bench>;
 
 /// Runs one case by name on a runtime of its own. What [`inbox_suite!`](crate::inbox_suite) calls.
 pub fn run(name: &str, harness: impl EffectsHarness) {
-    let case = CASES.iter().find(|case| case.name == name);
-    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
-    match case.skipped(&harness.capabilities()) {
-        Some(reason) => suite::say_skipped("inbox", name, reason),
-        None => suite::block_on(case.run(&harness)),
-    }
+    let capabilities = harness.capabilities();
+    let why_not = |feature| suite::lacking(&capabilities.lacks, feature);
+    suite::run("inbox", (CASES, name), why_not, Bench::new(&harness));
 }

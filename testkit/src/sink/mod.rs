@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use postrider_core::{Address, BoxFuture, Sink};
 
-use crate::suite::{self, CaseFuture};
+use crate::suite;
 
 pub use bench::Bench;
 pub use cases::CASES;
@@ -86,48 +86,11 @@ pub trait TestBroker: Send + Sync {
 }
 
 /// One case of the suite.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// Its file and name, such as `answers::confirmed_means_readable`.
-    pub name: &'static str,
-    /// What the harness must have for it to apply.
-    pub needs: &'static [Feature],
-    run: fn(Bench) -> CaseFuture,
-}
-
-impl Case {
-    /// Why this case does not apply, if it does not.
-    pub fn skipped(&self, capabilities: &SinkCapabilities) -> Option<&'static str> {
-        let lacking = capabilities
-            .lacks
-            .iter()
-            .find(|(feature, _)| self.needs.contains(feature));
-        lacking.map(|(_, reason)| *reason)
-    }
-
-    /// Runs the case on a fresh destination; panics when the sink breaks the contract.
-    pub async fn run(&self, harness: &dyn SinkHarness) {
-        let bench = Bench::new(harness).await;
-        suite::limited(self.name, (self.run)(bench)).await;
-    }
-}
+pub type Case = suite::Case<Feature, Bench>;
 
 /// Runs one case by name on a runtime of its own. What [`sink_suite!`](crate::sink_suite) calls.
 pub fn run(name: &str, harness: impl SinkHarness) {
-    let case = CASES.iter().find(|case| case.name == name);
-    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
-    match case.skipped(&harness.capabilities()) {
-        Some(reason) => suite::say_skipped("sink", name, reason),
-        None => suite::block_on(case.run(&harness)),
-    }
-}
-
-/// Runs every case that applies, one after another.
-pub async fn exercise(harness: &dyn SinkHarness) {
-    for case in CASES {
-        match case.skipped(&harness.capabilities()) {
-            Some(reason) => suite::say_skipped("sink", case.name, reason),
-            None => case.run(harness).await,
-        }
-    }
+    let capabilities = harness.capabilities();
+    let why_not = |feature| suite::lacking(&capabilities.lacks, feature);
+    suite::run("sink", (CASES, name), why_not, Bench::new(&harness));
 }

@@ -84,7 +84,7 @@ use std::sync::Arc;
 
 use postrider_core::{BoxFuture, Console, Event, Store, Upkeep};
 
-use crate::suite::{self, CaseFuture};
+use crate::suite;
 
 pub use bench::Bench;
 pub use cases::CASES;
@@ -148,10 +148,7 @@ impl StoreCapabilities {
         if feature == Feature::SeveralShards && self.shards < 2 {
             return Some("the outbox has one shard");
         }
-        self.lacks
-            .iter()
-            .find(|(lacking, _)| *lacking == feature)
-            .map(|(_, reason)| *reason)
+        suite::lacking(&self.lacks, feature)
     }
 }
 
@@ -218,44 +215,11 @@ pub trait Writer: Send {
 }
 
 /// One case of the suite.
-#[derive(Clone, Copy)]
-pub struct Case {
-    /// Its file and name, such as `lease::a_renewal_keeps_the_token`.
-    pub name: &'static str,
-    /// What the store must have for it to apply.
-    pub needs: &'static [Feature],
-    run: fn(Bench) -> CaseFuture,
-}
-
-impl Case {
-    /// Why this case does not apply, if it does not.
-    pub fn skipped(&self, capabilities: &StoreCapabilities) -> Option<&'static str> {
-        self.needs.iter().find_map(|need| capabilities.why_not(*need))
-    }
-
-    /// Runs the case on a fresh outbox; panics when the store breaks the contract.
-    pub async fn run(&self, harness: &dyn StoreHarness) {
-        let bench = Bench::new(harness).await;
-        suite::limited(self.name, (self.run)(bench)).await;
-    }
-}
+pub type Case = suite::Case<Feature, Bench>;
 
 /// Runs one case by name on a runtime of its own. What [`store_suite!`](crate::store_suite) calls.
 pub fn run(name: &str, harness: impl StoreHarness) {
-    let case = CASES.iter().find(|case| case.name == name);
-    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
-    match case.skipped(&harness.capabilities()) {
-        Some(reason) => suite::say_skipped("store", name, reason),
-        None => suite::block_on(case.run(&harness)),
-    }
-}
-
-/// Runs every case that applies, one after another.
-pub async fn exercise(harness: &dyn StoreHarness) {
-    for case in CASES {
-        match case.skipped(&harness.capabilities()) {
-            Some(reason) => suite::say_skipped("store", case.name, reason),
-            None => case.run(harness).await,
-        }
-    }
+    let capabilities = harness.capabilities();
+    let why_not = |feature| capabilities.why_not(feature);
+    suite::run("store", (CASES, name), why_not, Bench::new(&harness));
 }
