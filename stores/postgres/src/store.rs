@@ -11,7 +11,8 @@ use postrider_core::{
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use tokio_postgres::types::Type;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock;
 use crate::config::PgOptions;
@@ -27,8 +28,7 @@ use crate::operator::{Operator, Work};
 use crate::produce::Outbox;
 use crate::supervise::Link;
 use crate::tls::{Address, CORRECT};
-use crate::upkeep::drop_old;
-use crate::{durability, lease, read, settle};
+use crate::{durability, lease, read, settle, upkeep};
 
 /// How often the partitions of the history are looked after.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3_600);
@@ -175,33 +175,30 @@ impl PgStore {
     /// Without a history only what operators threw away is in them, and goes after a day. A relay does this by itself,
     /// once an hour.
     pub async fn maintain(&self) -> Result<u64, StoreError> {
-        let inner = &self.inner;
-        let keep = match inner.options.history {
-            Some(_) => NOTHING_IS_OLDER,
-            None => KEEP_DISCARDED,
+        let options = &self.inner.options;
+        let keep = match options.history {
+            None => clock::seconds(KEEP_DISCARDED),
+            Some(_) if !options.trim => clock::seconds(NOTHING_IS_OLDER),
+            Some(term) => {
+                let plan = upkeep::plan(self, &Purge::of(Kept::History, term, 1)).await?;
+                if let Some(held) = plan.held {
+                    tracing::warn!(held, "days of the history are past their term and stay");
+                }
+                plan.keep
+            }
         };
-        let sql = inner
-            .tables
-            .sql("SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))");
-        let (doing, limit) = ("looking after the history", Duration::from_secs(30));
-        let row = inner
-            .operator
-            .ask(doing, limit, &sql, &[(&clock::seconds(keep), Type::FLOAT8)])
-            .await?;
-        let removed: i32 = row
-            .try_get(0)
-            .map_err(|error| Error::from(error).while_doing(doing))?;
-        let Some(term) = inner.options.history.filter(|_| inner.options.trim) else {
-            return Ok(u64::try_from(removed).unwrap_or(0));
-        };
-        let purge = Purge::of(Kept::History, term, 1);
-        let dropped = self
-            .view(doing, |view| async move { drop_old(&view, &purge).await })
-            .await?;
-        if let Some(held) = dropped.purged.held {
-            tracing::warn!(held, "days of the history are past their term and stay");
-        }
-        Ok(dropped.days)
+        upkeep::maintain(self, keep).await
+    }
+
+    /// Runs one statement that is a transaction by itself.
+    pub(crate) async fn ask(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Row, StoreError> {
+        self.inner.operator.ask(doing, limit, sql, parameters).await
     }
 
     /// What the server's settings take from the promises, one sentence each; nothing when they can be kept. A relay

@@ -1,84 +1,101 @@
 //! Whole days of the history: dropped at once, which costs nothing however much they hold.
 
-use postrider_core::{Purge, Purged};
+use std::time::Duration;
 
-use super::hold::{self, Hold};
+use postrider_core::{Purge, Purged, StoreError};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::hold;
 use crate::clock;
-use crate::console::View;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::store::PgStore;
 
-/// A day in seconds.
-const DAY: f64 = 86_400.0;
+const DOING: &str = "looking after the history";
+const LIMIT: Duration = Duration::from_secs(30);
 
-/// What was dropped.
-pub(crate) struct Dropped {
-    pub(crate) days: u64,
-    pub(crate) purged: Purged,
+/// Which days may go.
+pub(crate) struct Plan {
+    /// What is older than so many seconds.
+    pub(crate) keep: f64,
+    /// How many days that are.
+    days: u64,
+    /// About how many rows they hold.
+    rows: u64,
+    /// The replay that keeps the first of the others.
+    pub(crate) held: Option<String>,
 }
 
-/// The days that are past their term, the oldest first: how old the beginning of each is in seconds, and about how many
-/// rows it holds.
-const DUE: &str =
-    "SELECT extract(epoch FROM clock_timestamp() - d.day::timestamp AT TIME ZONE 'UTC')::double precision,
-         greatest(pg_stat_get_live_tuples(d.oid), 0)
-     FROM (SELECT c.oid, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
-           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-           WHERE i.inhparent = '{outbox_sent}'::regclass AND c.relname ~ '_[0-9]{8}$') d
-     WHERE d.day + 1 < ((clock_timestamp() - make_interval(secs => $1)) AT TIME ZONE 'UTC')::date
-     ORDER BY d.day";
+/// From the oldest of the days that are past their term up to the first of which a replay has still to read. In one
+/// statement, without a transaction around it.
+const PLAN: &str = "WITH hold AS ({hold}),
+due AS (
+    SELECT d.oid, d.day, d.day::timestamp AT TIME ZONE 'UTC' AS begins
+    FROM (SELECT c.oid, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+          WHERE i.inhparent = '{outbox_sent}'::regclass AND c.relname ~ '_[0-9]{8}$') d
+    WHERE d.day + 1 < ((clock_timestamp() - make_interval(secs => $1)) AT TIME ZONE 'UTC')::date
+),
+held AS (
+    SELECT d.day, d.begins, h.id FROM hold h CROSS JOIN due d
+    WHERE d.begins + interval '24 hours' > clock_timestamp() - make_interval(secs => $2)
+      AND EXISTS (SELECT 1 FROM {outbox_sent} s WHERE s.seq > h.passed
+                  AND s.published_at >= d.begins AND s.published_at < d.begins + interval '24 hours')
+    ORDER BY d.day LIMIT 1
+)
+SELECT coalesce(extract(epoch FROM clock_timestamp() - (SELECT h.begins FROM held h) - interval '24 hours'), $1)
+           ::double precision,
+       count(*), coalesce(sum(greatest(pg_stat_get_live_tuples(d.oid), 0)), 0)::bigint, (SELECT h.id FROM held h)
+FROM due d WHERE d.day < coalesce((SELECT h.day FROM held h), 'infinity')";
 
-/// Drops the days that are past their term, up to the first that a replay has still to read.
-pub(crate) async fn drop_old(view: &View, purge: &Purge) -> Result<Dropped> {
-    let mut keep = clock::seconds(purge.older_than);
-    let hold = hold::find(view).await?;
-    let mut held = None;
-    let (mut days, mut rows) = (0, 0);
-    for row in view.client().query(&view.sql(DUE), &[&keep]).await? {
-        let age: f64 = row.try_get(0)?;
-        if let Some(hold) = &hold
-            && holds(view, hold, purge, age).await?
-        {
-            // Up to this day, and not the day itself.
-            keep = age - DAY;
-            held = Some(hold.to_string());
-            break;
-        }
-        days += 1;
-        rows += u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0);
-    }
-    let mut purged = Purged {
-        held,
-        ..Purged::default()
-    };
-    let mut dropped = 0;
-    if days > 0 {
-        let sql = view.sql("SELECT {outbox_maintain}(make_interval(secs => $1))");
-        let answer: i32 = view.client().query_one(&sql, &[&keep]).await?.try_get(0)?;
-        dropped = u64::try_from(answer).unwrap_or(0);
-        purged.rows = if dropped > 0 { rows } else { 0 };
-        purged.more = dropped < days;
-    }
-    purged.exact = dropped == 0;
-    if purged.more {
-        purged.held =
-            Some("somebody reads the history, and a day can only be dropped when nobody does".to_owned());
-    }
-    Ok(Dropped {
-        days: dropped,
-        purged,
+/// Which days a removal may take.
+pub(crate) async fn plan(store: &PgStore, purge: &Purge) -> Result<Plan, StoreError> {
+    let sql = store.tables().sql(&PLAN.replace("{hold}", hold::FIND));
+    let (term, longest) = (clock::seconds(purge.older_than), clock::seconds(purge.longest()));
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+        [(&term, Type::FLOAT8), (&longest, Type::FLOAT8)];
+    let row = store.ask(DOING, LIMIT, &sql, &parameters).await?;
+    read(&row).map_err(|error| error.while_doing(DOING))
+}
+
+fn read(row: &Row) -> Result<Plan> {
+    let number = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
+    let job: Option<&str> = row.try_get(3)?;
+    Ok(Plan {
+        keep: row.try_get(0)?,
+        days: number(1)?,
+        rows: number(2)?,
+        held: job.map(hold::words),
     })
 }
 
-/// Whether a replay has still to read of a day that begins this many seconds ago.
-async fn holds(view: &View, hold: &Hold, purge: &Purge, age: f64) -> Result<bool> {
-    if age - DAY > clock::seconds(purge.longest()) {
-        return Ok(false);
-    }
-    let sql = view.sql(
-        "SELECT EXISTS (SELECT 1 FROM {outbox_sent} s WHERE s.seq > $1
-             AND s.published_at >= now() - make_interval(secs => $2::double precision + 1)
-             AND s.published_at < now() - make_interval(secs => $2::double precision - 86400))",
-    );
-    let row = view.client().query_one(&sql, &[&hold.passed, &age]).await?;
-    Ok(row.try_get(0)?)
+/// Makes the days to come, and drops those whose last moment is older than so many seconds; answers how many. One
+/// statement by itself: it locks the history, and a transaction around it would hold that for a round trip.
+pub(crate) async fn maintain(store: &PgStore, keep: f64) -> Result<u64, StoreError> {
+    let sql = "SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))";
+    let row = store
+        .ask(DOING, LIMIT, &store.tables().sql(sql), &[(&keep, Type::FLOAT8)])
+        .await?;
+    let removed: i32 = row
+        .try_get(0)
+        .map_err(|error| Error::from(error).while_doing(DOING))?;
+    Ok(u64::try_from(removed).unwrap_or(0))
+}
+
+/// Drops the days that are past their term; answers how many, and what to say of it.
+pub(super) async fn drop_old(store: &PgStore, purge: &Purge) -> Result<(u64, Purged), StoreError> {
+    let plan = plan(store, purge).await?;
+    let dropped = match plan.days {
+        0 => 0,
+        _ => maintain(store, plan.keep).await?,
+    };
+    let more = dropped < plan.days;
+    let in_use = || "somebody reads the history, and a day can only be dropped when nobody does".to_owned();
+    let purged = Purged {
+        rows: if dropped > 0 { plan.rows } else { 0 },
+        exact: dropped == 0,
+        more,
+        held: if more { Some(in_use()) } else { plan.held },
+    };
+    Ok((dropped, purged))
 }

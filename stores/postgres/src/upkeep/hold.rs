@@ -1,25 +1,18 @@
 //! What keeps history from being removed: a replay that has still to read it.
 
-use std::fmt;
-
 use crate::console::View;
 use crate::error::Result;
 
 /// The replay that is least far.
 pub(super) struct Hold {
-    job: String,
-    /// The last place that it has passed. That of its cursor may not be done yet: its event may have gone to another
-    /// destination too.
+    pub(super) job: String,
+    /// The last place that it has passed.
     pub(super) passed: i64,
 }
 
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the replay {} has still to read it", self.job)
-    }
-}
-
-const FIND: &str = "SELECT j.id, split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1 FROM {outbox_job} j
+/// The place of the cursor itself may not be done yet: its event may have gone to another destination too.
+pub(super) const FIND: &str = "SELECT j.id, split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1 AS passed
+     FROM {outbox_job} j
      WHERE j.kind = 'replay' AND j.state IN ('running', 'paused') AND (j.spec::jsonb ->> 'restored') IS NULL
      ORDER BY 2 LIMIT 1";
 
@@ -32,4 +25,9 @@ pub(super) async fn find(view: &View) -> Result<Option<Hold>> {
         })
     };
     row.map(hold).transpose()
+}
+
+/// What is said of it.
+pub(super) fn words(job: &str) -> String {
+    format!("the replay {job} has still to read it")
 }

@@ -8,14 +8,15 @@ mod purge;
 mod restore;
 
 use postrider_core::{
-    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Kept, Purge, Purged,
     StoreError, Upkeep,
 };
 
-pub(crate) use days::drop_old;
+pub(crate) use days::{maintain, plan};
 #[cfg(test)]
 pub(crate) use purge::PURGE;
 
+use crate::console::View;
 use crate::store::PgStore;
 
 impl Upkeep for PgStore {
@@ -38,9 +39,21 @@ impl Upkeep for PgStore {
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        Box::pin(self.view("removing what is old", move |view| async move {
-            purge::purge(&view, &purge).await
-        }))
+        Box::pin(async move {
+            let doing = "removing what is old";
+            let whole_days = purge.what == Kept::History && purge.not_after.is_none() && !purge.dry_run;
+            if whole_days {
+                let (days, mut purged) = days::drop_old(self, &purge).await?;
+                // What can be removed row by row does not wait for who reads one of the days.
+                purged.more |= !purge.in_bulk;
+                if days > 0 || purge.in_bulk {
+                    let note = |view: View| async move { purge::written_down(&view, &purge, purged).await };
+                    return self.view(doing, note).await;
+                }
+            }
+            self.view(doing, |view| async move { purge::purge(&view, &purge).await })
+                .await
+        })
     }
 
     fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {

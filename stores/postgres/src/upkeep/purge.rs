@@ -3,14 +3,14 @@
 use postrider_core::{Kept, Purge, Purged, StoreError, StoreErrorKind};
 use tokio_postgres::types::ToSql;
 
-use super::{days, hold};
+use super::hold;
 use crate::clock;
 use crate::console::{Deed, View, note};
 use crate::error::Result;
 use crate::ident::Tables;
 use crate::row;
 
-/// One step of a removal. Queued and parked rows are in none of these tables.
+/// One step of a removal, row by row. Queued and parked rows are in none of these tables.
 pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
     let purged = match &purge.what {
         Kept::History => history(view, purge).await?,
@@ -28,6 +28,11 @@ pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
             counted(view, purge, &sql).await?
         }
     };
+    written_down(view, purge, purged).await
+}
+
+/// Notes what somebody removed.
+pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> Result<Purged> {
     let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run) else {
         return Ok(purged);
     };
@@ -63,27 +68,8 @@ const COUNT: &str = "SELECT count(*) FROM (
 const IS_HELD: &str = "SELECT EXISTS (SELECT 1 FROM {outbox_sent} o
      WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq > $2)";
 
-/// Removes history, but for what is not archived yet and what a replay has still to read: whole days where that is
-/// possible, which is cheap, and otherwise row by row.
+/// Removes history, but for what is not archived yet and what a replay has still to read.
 async fn history(view: &View, purge: &Purge) -> Result<Purged> {
-    let by_day = purge.not_after.is_none() && !purge.dry_run;
-    if by_day {
-        let dropped = days::drop_old(view, purge).await?;
-        if purge.in_bulk {
-            return Ok(dropped.purged);
-        }
-        // What can be removed row by row does not wait for who reads one of the days.
-        if dropped.days > 0 {
-            return Ok(Purged {
-                more: true,
-                ..dropped.purged
-            });
-        }
-    }
-    by_row(view, purge).await
-}
-
-async fn by_row(view: &View, purge: &Purge) -> Result<Purged> {
     let hold = hold::find(view).await?;
     let archived = purge.not_after.map_or(i64::MAX, row::place);
     let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
@@ -102,7 +88,7 @@ async fn by_row(view: &View, purge: &Purge) -> Result<Purged> {
     let held = match hold {
         Some(hold) if !more => {
             let row = client.query_one(&view.sql(IS_HELD), &[&term, &passed]).await?;
-            row.try_get::<_, bool>(0)?.then(|| hold.to_string())
+            row.try_get::<_, bool>(0)?.then(|| hold::words(&hold.job))
         }
         _ => None,
     };
