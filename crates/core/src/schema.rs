@@ -86,6 +86,13 @@ pub trait Schema: Send + Sync {
     /// Makes what is missing; answers the steps taken. Safe to call from several processes at once.
     fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>>;
 
+    /// Does what the last steps left to be done beside running relays, because it takes as long as the history is;
+    /// answers how many parts of it were. Everything works without, some of it slower. Whoever waits for [`Schema::up`]
+    /// at his start does not call this.
+    fn complete(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async { Ok(0) })
+    }
+
     /// Removes everything. Refused while queued or parked rows exist, with their count: they would be lost.
     fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>>;
 }

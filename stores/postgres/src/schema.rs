@@ -76,11 +76,11 @@ impl Schema for PgStore {
     }
 
     fn up(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {
-        Box::pin(async move {
-            let taken = turns::patiently(self).await?;
-            days::index(self).await?;
-            Ok(taken)
-        })
+        Box::pin(turns::patiently(self))
+    }
+
+    fn complete(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(days::index(self))
     }
 
     fn down(&self) -> BoxFuture<'_, Result<Vec<u32>, StoreError>> {

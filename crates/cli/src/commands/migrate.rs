@@ -6,7 +6,7 @@ use serde_json::json;
 use super::ask::confirm;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Output, whole};
+use crate::output::{Output, count, whole};
 use crate::wire::{self, Missing};
 
 pub async fn up(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
@@ -34,6 +34,15 @@ pub async fn up(config: &Config, out: Output, outbox: Option<&str>) -> Result<Do
             &json!({ "outbox": name, "steps": steps, "installed": status.installed }),
             text,
         )?;
+        // Told before, because this may take long.
+        let completed = opened.schema.complete().await;
+        let indexed = completed.map_err(|error| Failure::store(name, &error))?;
+        if indexed > 0 && !out.is_json() {
+            out.line(format!(
+                "{name}: indexed {} of the history",
+                count(indexed, "day")
+            ))?;
+        }
     }
     Ok(Done::Fine)
 }

@@ -6,13 +6,15 @@ use std::time::Duration;
 use postrider_core::{StoreError, StoreErrorKind, causes};
 use tokio_postgres::Row;
 
-use super::PATIENCE;
 use crate::PgStore;
 use crate::error::Result;
 use crate::ident::Tables;
 use crate::operator::Work;
 
 const DOING: &str = "indexing the history";
+
+/// A day may hold hundreds of millions of rows.
+const PATIENCE: Duration = Duration::from_secs(6 * 3_600);
 
 /// A day without its index, in quoted names.
 struct Day {
@@ -25,11 +27,12 @@ struct Day {
 
 /// Builds what is missing. Filters by key and type are slower without, and nothing else is; so what stands in the way
 /// is said, and no failure.
-pub(super) async fn index(store: &PgStore) -> Result<(), StoreError> {
+pub(super) async fn index(store: &PgStore) -> Result<u64, StoreError> {
     let look = |work: Work| async move { missing(&work).await };
     let days = store
         .operate("looking at the history", Duration::from_secs(30), look)
         .await?;
+    let mut indexed = 0;
     for (done, day) in days.iter().enumerate() {
         tracing::info!(
             table = day.table,
@@ -40,7 +43,7 @@ pub(super) async fn index(store: &PgStore) -> Result<(), StoreError> {
             .outside(DOING, PATIENCE, &statements(store.tables(), day))
             .await
         {
-            Ok(()) => {}
+            Ok(()) => indexed += 1,
             Err(error) if error.kind() == StoreErrorKind::Unreachable => return Err(error),
             Err(error) => tracing::warn!(
                 table = day.table,
@@ -50,7 +53,7 @@ pub(super) async fn index(store: &PgStore) -> Result<(), StoreError> {
             ),
         }
     }
-    Ok(())
+    Ok(indexed)
 }
 
 /// Nothing can be added to tables of somebody else.
