@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{AuditEntry, EventId, EventRecord, Moment, Timestamp, What};
+use postrider_core::{AuditEntry, EventId, EventRecord, Left, Moment, Story, Timestamp};
 
 use super::{Fate, Model, Record, time};
 
@@ -23,32 +23,23 @@ impl Model {
     }
 
     fn timeline(&self, record: &EventRecord) -> Vec<Moment> {
-        let mut all = Vec::new();
-        all.extend(self.inserted(record).map(|at| moment(at, What::Enqueued)));
-        for route in &record.routes {
-            let mut add = |at: Option<Timestamp>, what, detail: Option<&String>| {
-                all.extend(at.map(|at| Moment {
-                    destination: route.destination.clone(),
-                    detail: detail.cloned().unwrap_or_default(),
-                    ..moment(at, what)
-                }));
-            };
-            let (first, last) = route.failed.unzip();
-            add(first, What::FirstFailed, route.error.as_ref());
-            add(
-                last.filter(|_| first != last),
-                What::LastFailed,
-                route.error.as_ref(),
-            );
-            add(route.next_attempt_at, What::NextAttempt, None);
-        }
-        all.extend(self.history().filter_map(|left| left_as(record, left)));
-        let deeds = self.audit.values().filter(|entry| {
-            record.replay.is_none() && entry.event_id.as_ref() == Some(&record.event_id) && entry.touched > 0
-        });
-        all.extend(deeds.filter_map(deed));
-        all.sort_by_key(|moment| (moment.at, moment.what));
-        all
+        let id = &record.event_id;
+        let own = |left: &&Record| left.row.seq == record.seq;
+        let copies = |left: &&Record| {
+            left.is_sent()
+                && left.row.replay.is_some()
+                && left.row.event_id() == id
+                && left.row.seq != record.seq
+        };
+        let by_name = |entry: &&AuditEntry| entry.event_id.as_ref() == Some(id) && entry.touched > 0;
+        let story = Story {
+            enqueued_at: self.inserted(record),
+            left: self.history().filter(own).map(left_as).collect(),
+            copies: self.history().filter(copies).map(left_as).collect(),
+            deeds: self.audit.values().filter(by_name).cloned().collect(),
+            jobs: self.jobs(None, usize::MAX),
+        };
+        story.tell(record)
     }
 
     fn inserted(&self, record: &EventRecord) -> Option<Timestamp> {
@@ -61,44 +52,24 @@ impl Model {
     }
 }
 
-/// How a row of the history ended a record, or, as a copy, repeated it.
-fn left_as(record: &EventRecord, left: &Record) -> Option<Moment> {
-    let is_own = left.row.seq == record.seq;
-    let is_copy =
-        record.replay.is_none() && left.row.replay.is_some() && *left.row.event_id() == record.event_id;
-    let (what, detail) = match &left.fate {
-        Fate::Sent(receipt) if is_own => (What::Published, receipt.0.as_deref().unwrap_or_default()),
-        Fate::Sent(receipt) if is_copy => (What::Replayed, receipt.0.as_deref().unwrap_or_default()),
-        Fate::Discarded(reason) if is_own => (What::Discarded, reason.as_str()),
-        Fate::Sent(_) | Fate::Discarded(_) => return None,
+/// How a row left.
+fn left_as(record: &Record) -> Left {
+    let detail = match &record.fate {
+        Fate::Sent(receipt) => receipt.0.as_deref().unwrap_or_default(),
+        Fate::Discarded(reason) => reason.as_str(),
     };
-    Some(Moment {
-        destination: left.destination.clone(),
+    let failed = record.tries.failure.as_ref();
+    Left {
+        at: time(record.at),
+        destination: record.destination.clone(),
+        discarded: !record.is_sent(),
         detail: detail.to_owned(),
-        ..moment(time(left.at), what)
-    })
-}
-
-/// What a person did to the one event that was named. That it was discarded, the history says.
-fn deed(entry: &AuditEntry) -> Option<Moment> {
-    let what = match entry.action.as_str() {
-        "redrive" => What::Redriven,
-        "edit" => What::Edited,
-        "move" => What::Moved,
-        _ => return None,
-    };
-    Some(Moment {
-        actor: Some(entry.actor.clone()),
-        ..moment(entry.at, what)
-    })
-}
-
-fn moment(at: Timestamp, what: What) -> Moment {
-    Moment {
-        at,
-        what,
-        destination: None,
-        actor: None,
-        detail: String::new(),
+        failed: failed.map(|(failure, at)| {
+            (
+                time(*at),
+                Some(failure.kind.as_str().to_owned()),
+                failure.text.to_string(),
+            )
+        }),
     }
 }

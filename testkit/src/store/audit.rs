@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, Kept, Payload, Purge, Scope, Settled, Then,
-    Verb, What,
+    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, JobKind, Kept, Payload, Purge, Scope, Settled,
+    Then, Verb, What,
 };
 
 use super::bench::Bench;
-use super::job::ANN;
+use super::job::{ANN, begun, to_the_end};
 use super::words::{dead, event, refused, waiting};
 use crate::wait::eventually;
 
@@ -106,8 +106,59 @@ pub(super) async fn a_timeline_is_in_order(bench: Bench) {
         other.contains(&What::Enqueued) && !other.contains(&What::Redriven),
         "{other:?}"
     );
+    assert!(
+        whats.contains(&What::LastFailed),
+        "so does its failure: {whats:?}"
+    );
     act(&bench, Verb::Discard("no".into()), "b").await;
-    assert!(timeline(&bench, "b").await.contains(&What::Discarded));
+    assert_eq!(
+        who(&bench, "b", What::Discarded).await,
+        [ANN],
+        "and who threw it away"
+    );
+}
+
+/// A verb for many writes nothing for each, but who it was can be told of each.
+pub(super) async fn a_timeline_has_what_was_done_to_many(bench: Bench) {
+    let parks = [
+        (event("a", "k"), dead(Some("d"))),
+        (event("b", "l"), dead(Some("d"))),
+        (event("c", "m"), dead(Some("d"))),
+        (event("waits", "k"), waiting("d")),
+    ];
+    bench.parked(&parks).await;
+    let filter = |keys: &[&str]| Filter {
+        key: keys.iter().map(|key| format!("THING/{key}")).collect(),
+        ..Filter::default()
+    };
+    let job = begun(&bench, JobKind::Act(Verb::Redrive), filter(&["k", "l"])).await;
+    to_the_end(&bench.console(), &job.id, 10).await;
+    for id in ["a", "b"] {
+        assert_eq!(who(&bench, id, What::Redriven).await, [ANN], "{id}");
+    }
+    for id in ["c", "waits"] {
+        assert!(
+            who(&bench, id, What::Redriven).await.is_empty(),
+            "{id} was not meant"
+        );
+    }
+    let discard = JobKind::Act(Verb::Discard("old".to_owned()));
+    let job = begun(&bench, discard, filter(&["m"])).await;
+    to_the_end(&bench.console(), &job.id, 10).await;
+    assert_eq!(who(&bench, "c", What::Discarded).await, [ANN]);
+    let shown = bench.console().show("c".into()).await.expect("shown").remove(0);
+    let discarded = shown
+        .timeline
+        .iter()
+        .find(|moment| moment.what == What::Discarded);
+    assert_eq!(discarded.map(|moment| moment.detail.as_str()), Some("old"));
+}
+
+/// Who did this to an event, each time.
+async fn who(bench: &Bench, id: &str, what: What) -> Vec<String> {
+    let shown = bench.console().show(id.into()).await.expect("shown").remove(0);
+    let moments = shown.timeline.into_iter().filter(|moment| moment.what == what);
+    moments.filter_map(|moment| moment.actor).collect()
 }
 
 /// What happened to the one event with this id.

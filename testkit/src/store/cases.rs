@@ -233,6 +233,7 @@ cases! { $ store_suite, store, "Store"
         the_audit_has_no_payloads [Console Audits Edits];
         a_dry_run_is_not_written_down [Console Audits];
         a_timeline_is_in_order [Console Audits Edits];
+        a_timeline_has_what_was_done_to_many [Console Audits Jobs];
     }
     duty {
         a_duty_is_done_once_a_slot [Console Duties];

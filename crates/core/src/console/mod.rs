@@ -9,6 +9,7 @@ mod record;
 mod sent;
 mod stats;
 mod status;
+mod timeline;
 
 pub use act::{Act, Chunk, Edit, Verb};
 pub use audit::{AuditEntry, AuditPage};
@@ -19,6 +20,7 @@ pub use record::{EventRecord, Moment, Original, Route, What};
 pub use sent::{Sent, SentPage};
 pub use stats::{LiveRelay, Stats};
 pub use status::Status;
+pub use timeline::{Left, Story};
 
 use crate::{BoxFuture, EventId, StoreError};
 

@@ -69,6 +69,16 @@ pub(super) async fn jobs(view: &View, only: Option<&JobId>, limit: u32) -> Resul
     rows.iter().map(|row| Ok(read(row)?.job)).collect()
 }
 
+/// Verbs that went or go over many rows, the newest of them.
+pub(super) async fn verbs(view: &View) -> Result<Vec<Job>> {
+    let sql = view.sql(&format!(
+        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE j.kind IN ('redrive', 'discard')
+         ORDER BY j.begun_at DESC, j.id DESC LIMIT 200"
+    ));
+    let rows = view.client().query(&sql, &[]).await?;
+    rows.iter().map(|row| Ok(read(row)?.job)).collect()
+}
+
 /// One step of a verb's or a replay's job. Of two who step the same one, the second waits for the first.
 pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
     let filed = locked(view, id).await?;

@@ -1,9 +1,12 @@
-//! What happened to one event.
+//! What is known of one event, for its story.
 
-use postrider_core::{EventId, EventRecord, Moment, Original, Timestamp, What};
+use std::collections::BTreeMap;
 
-use super::View;
+use postrider_core::{AuditEntry, EventId, EventRecord, Left, Original, Seq, Story, Timestamp};
+use tokio_postgres::Row;
+
 use super::record::time;
+use super::{View, job};
 use crate::clock::Micros;
 use crate::error::Result;
 use crate::row::{self, destination, storable};
@@ -11,12 +14,13 @@ use crate::row::{self, destination, storable};
 /// When the rows of an id were written, and how those that are gone left.
 const ROWS: &str =
     "SELECT seq, enqueued_at, NULL::text AS outcome, NULL::timestamptz AS at, NULL::text AS destination,
-            NULL::text AS detail, replay_id FROM {outbox} WHERE event_id = $1
-     UNION ALL SELECT seq, enqueued_at, NULL, NULL, NULL, NULL, replay_id FROM {outbox_parked}
+            NULL::text AS detail, replay_id, NULL::timestamptz AS failed_at, NULL::text AS kind, NULL::text AS error
+     FROM {outbox} WHERE event_id = $1
+     UNION ALL SELECT seq, enqueued_at, NULL, NULL, NULL, NULL, replay_id, NULL, NULL, NULL FROM {outbox_parked}
      WHERE event_id = $1 AND seq > 0
      UNION ALL SELECT seq, enqueued_at, outcome, published_at, destination,
-            CASE outcome WHEN 'discarded' THEN reason ELSE receipt END, replay_id FROM {outbox_sent}
-     WHERE event_id = $1 AND outcome IN ('published', 'discarded')";
+            CASE outcome WHEN 'discarded' THEN reason ELSE receipt END, replay_id, last_failed_at, error_kind, error_text
+     FROM {outbox_sent} WHERE event_id = $1 AND outcome IN ('published', 'discarded')";
 
 const DEEDS: &str = "SELECT at, action, actor FROM {outbox_audit} WHERE event_id = $1 AND touched > 0";
 
@@ -27,83 +31,71 @@ const ORIGINALS: &str =
 /// Writes into the records of one id what happened to them, and what their payloads were.
 pub(super) async fn tell(view: &View, id: &EventId, records: &mut [EventRecord]) -> Result<()> {
     let id = storable(id.as_str());
-    for record in &mut *records {
-        record.timeline = of_routes(record);
-    }
-    let mut enqueued = std::collections::BTreeSet::new();
+    let (mut enqueued, mut left) = (BTreeMap::new(), Vec::new());
     for row in view.client().query(&view.sql(ROWS), &[&id]).await? {
         let seq = row::seq(row.try_get(0)?);
-        let at = time(&row, "at")?;
-        let replayed = row.try_get::<_, Option<&str>>("replay_id")?.is_some();
-        let written = time(&row, "enqueued_at")?.filter(|_| enqueued.insert(seq));
-        for record in &mut *records {
-            let own = record.seq == seq;
-            let written = written.filter(|_| own).map(|at| moment(at, What::Enqueued));
-            record.timeline.extend(written);
-            let what = match row.try_get::<_, Option<&str>>("outcome")? {
-                Some("published") if own => What::Published,
-                Some("published") if replayed && record.replay.is_none() => What::Replayed,
-                Some("discarded") if own => What::Discarded,
-                _ => continue,
-            };
-            let name: Option<&str> = row.try_get("destination")?;
-            let detail: Option<String> = row.try_get("detail")?;
-            record.timeline.extend(at.map(|at| Moment {
-                destination: name.and_then(destination),
-                detail: detail.unwrap_or_default(),
-                ..moment(at, what)
-            }));
+        if let Some(at) = time(&row, "enqueued_at")? {
+            enqueued.entry(seq).or_insert(at);
         }
+        left.extend(gone(&row)?.map(|(is_copy, gone)| (seq, is_copy, gone)));
     }
-    deeds(view, &id, records).await?;
-    originals(view, records).await?;
-    for record in records {
-        record.timeline.sort_by_key(|moment| (moment.at, moment.what));
+    let mut story = Story {
+        deeds: deeds(view, &id).await?,
+        jobs: job::verbs(view).await?,
+        ..Story::default()
+    };
+    for record in &mut *records {
+        story.enqueued_at = enqueued.get(&record.seq).copied();
+        story.left = only(&left, |seq, _| seq == record.seq);
+        story.copies = only(&left, |seq, is_copy| is_copy && seq != record.seq);
+        story.copies.retain(|copy| !copy.discarded);
+        record.timeline = story.tell(record);
     }
-    Ok(())
+    originals(view, records).await
 }
 
-fn of_routes(record: &EventRecord) -> Vec<Moment> {
-    let mut all = Vec::new();
-    for route in &record.routes {
-        let mut add = |at: Option<Timestamp>, what, detail: Option<&String>| {
-            all.extend(at.map(|at| Moment {
-                destination: route.destination.clone(),
-                detail: detail.cloned().unwrap_or_default(),
-                ..moment(at, what)
-            }));
-        };
-        let (first, last) = route.failed.unzip();
-        add(first, What::FirstFailed, route.error.as_ref());
-        add(
-            last.filter(|_| first != last),
-            What::LastFailed,
-            route.error.as_ref(),
-        );
-        add(route.next_attempt_at, What::NextAttempt, None);
-    }
-    all
+fn only(left: &[(Seq, bool, Left)], is_meant: impl Fn(Seq, bool) -> bool) -> Vec<Left> {
+    let meant = left.iter().filter(|(seq, is_copy, _)| is_meant(*seq, *is_copy));
+    meant.map(|(_, _, left)| left.clone()).collect()
 }
 
-/// What people did to the one event that they named. That it was discarded, the history says.
-async fn deeds(view: &View, id: &str, records: &mut [EventRecord]) -> Result<()> {
-    for row in view.client().query(&view.sql(DEEDS), &[&id]).await? {
-        let what = match row.try_get::<_, &str>(1)? {
-            "redrive" => What::Redriven,
-            "edit" => What::Edited,
-            "move" => What::Moved,
-            _ => continue,
-        };
-        let at = row.try_get::<_, Micros>(0)?.into();
-        let actor: String = row.try_get(2)?;
-        for record in records.iter_mut().filter(|record| record.replay.is_none()) {
-            record.timeline.push(Moment {
-                actor: Some(actor.clone()),
-                ..moment(at, what)
-            });
-        }
-    }
-    Ok(())
+/// How a row left, and whether it was a copy; none: it is there still.
+fn gone(row: &Row) -> Result<Option<(bool, Left)>> {
+    let Some((outcome, at)) = row.try_get::<_, Option<&str>>("outcome")?.zip(time(row, "at")?) else {
+        return Ok(None);
+    };
+    let (kind, error): (Option<String>, Option<String>) = (row.try_get("kind")?, row.try_get("error")?);
+    let failed = time(row, "failed_at")?.map(|at: Timestamp| (at, kind, error.unwrap_or_default()));
+    let left = Left {
+        at,
+        destination: row
+            .try_get::<_, Option<&str>>("destination")?
+            .and_then(destination),
+        discarded: outcome == "discarded",
+        detail: row.try_get::<_, Option<String>>("detail")?.unwrap_or_default(),
+        failed,
+    };
+    Ok(Some((
+        row.try_get::<_, Option<&str>>("replay_id")?.is_some(),
+        left,
+    )))
+}
+
+/// What people did to the one event that they named.
+async fn deeds(view: &View, id: &str) -> Result<Vec<AuditEntry>> {
+    let rows = view.client().query(&view.sql(DEEDS), &[&id]).await?;
+    let entry = |row: &Row| {
+        Ok(AuditEntry {
+            at: row.try_get::<_, Micros>(0)?.into(),
+            action: row.try_get(1)?,
+            actor: row.try_get(2)?,
+            detail: String::new(),
+            touched: 1,
+            job: None,
+            event_id: Some(id.into()),
+        })
+    };
+    rows.iter().map(entry).collect()
 }
 
 async fn originals(view: &View, records: &mut [EventRecord]) -> Result<()> {
@@ -121,14 +113,4 @@ async fn originals(view: &View, records: &mut [EventRecord]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn moment(at: Timestamp, what: What) -> Moment {
-    Moment {
-        at,
-        what,
-        destination: None,
-        actor: None,
-        detail: String::new(),
-    }
 }

@@ -158,6 +158,21 @@ pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<
     Ok(jobs)
 }
 
+/// Verbs that went or go over many rows, the newest of them.
+pub(super) fn verbs(view: &View<'_>) -> Result<Vec<Job>> {
+    let sql = view.sql(&format!(
+        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE kind IN ('redrive', 'discard')
+         ORDER BY begun_at DESC, id DESC LIMIT 200"
+    ));
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push(read(row)?.job);
+    }
+    Ok(jobs)
+}
+
 /// The job, which must be there.
 pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
     let sql = view.sql(&format!("SELECT {COLUMNS} FROM {{outbox_job}} j WHERE id = ?1"));

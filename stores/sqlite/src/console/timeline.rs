@@ -1,39 +1,24 @@
-//! The story of one event: what is known of it, by the time at which it happened.
+//! What is known of one event, for its story.
 
-use postrider_core::{
-    DestinationName, EventRecord, Moment, Original, RecordedRoute, Status, Timestamp, What,
-};
-use rusqlite::params;
+use postrider_core::{DestinationName, EventRecord, Left, Original, Story, Timestamp};
+use rusqlite::{Row, params};
 
-use super::{View, audit};
+use super::{View, audit, job};
 use crate::error::Result;
 use crate::row;
 
 /// Adds the timeline, and the payload before a person changed it.
 pub(super) fn tell(view: &View<'_>, record: &mut EventRecord) -> Result<()> {
-    let mut moments = vec![moment(enqueued_at(view, record)?, What::Enqueued, None, "")];
-    for route in &record.routes {
-        of_route(route, &mut moments);
-    }
-    moments.extend(discards(view, record)?);
-    if record.replay.is_none() {
-        moments.extend(by_people(view, record)?);
-        moments.extend(copies(view, record)?);
-    }
-    moments.sort_by_key(|moment| (moment.at, moment.what));
-    record.timeline = moments;
+    let story = Story {
+        enqueued_at: Some(enqueued_at(view, record)?),
+        left: left(view, record)?,
+        copies: copies(view, record)?,
+        deeds: audit::of_event(view, &record.event_id)?,
+        jobs: job::verbs(view)?,
+    };
+    record.timeline = story.tell(record);
     record.original = original(view, record)?;
     Ok(())
-}
-
-fn moment(at: Timestamp, what: What, destination: Option<DestinationName>, detail: &str) -> Moment {
-    Moment {
-        at,
-        what,
-        destination,
-        actor: None,
-        detail: detail.to_owned(),
-    }
 }
 
 /// When the row was written, wherever it is now.
@@ -48,78 +33,41 @@ fn enqueued_at(view: &View<'_>, record: &EventRecord) -> Result<Timestamp> {
     Ok(at.map_or(record.created_at, Timestamp))
 }
 
-fn of_route(route: &RecordedRoute, moments: &mut Vec<Moment>) {
-    let to = || route.destination.clone();
-    let error = route.error.as_deref().unwrap_or_default();
-    if let Some((first, last)) = route.failed {
-        moments.push(moment(first, What::FirstFailed, to(), error));
-        if first != last {
-            moments.push(moment(last, What::LastFailed, to(), error));
-        }
-    }
-    if let Some(at) = route.next_attempt_at {
-        moments.push(moment(at, What::NextAttempt, to(), ""));
-    }
-    if let Some(at) = route.published_at.filter(|_| route.status == Status::Published) {
-        let receipt = route.receipt.as_deref().unwrap_or_default();
-        moments.push(moment(at, What::Published, to(), receipt));
-    }
-}
+const LEFT: &str =
+    "published_at, destination, outcome = 'discarded', iif(outcome = 'discarded', reason, receipt),
+     last_failed_at, error_kind, error_text FROM {outbox_sent}";
 
-/// Who threw it away is in the audit where the event was named, and nowhere else; when and why is in the history.
-fn discards(view: &View<'_>, record: &EventRecord) -> Result<Vec<Moment>> {
-    let sql = view.sql(
-        "SELECT published_at, destination, reason FROM {outbox_sent} WHERE seq = ?1 AND outcome = 'discarded'",
-    );
+/// How the event left.
+fn left(view: &View<'_>, record: &EventRecord) -> Result<Vec<Left>> {
+    let sql = view.sql(&format!(
+        "SELECT {LEFT} WHERE seq = ?1 AND outcome IN ('published', 'discarded')"
+    ));
     let mut statement = view.tx.prepare_cached(&sql)?;
-    let rows = statement.query_map([row::place(record.seq)], |row| {
-        let destination: Option<String> = row.get(1)?;
-        let reason: Option<String> = row.get(2)?;
-        Ok(moment(
-            Timestamp(row.get(0)?),
-            What::Discarded,
-            destination.map(DestinationName::from),
-            &reason.unwrap_or_default(),
-        ))
-    })?;
+    let rows = statement.query_map([row::place(record.seq)], read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn by_people(view: &View<'_>, record: &EventRecord) -> Result<Vec<Moment>> {
-    let entries = audit::of_event(view, &record.event_id)?;
-    let known = entries.into_iter().filter_map(|entry| {
-        let what = match entry.action.as_str() {
-            "redrive" => What::Redriven,
-            "edit" => What::Edited,
-            "move" => What::Moved,
-            _ => return None,
-        };
-        Some(Moment {
-            actor: Some(entry.actor),
-            ..moment(entry.at, what, None, "")
-        })
-    });
-    Ok(known.collect())
+/// What replays sent of it.
+fn copies(view: &View<'_>, record: &EventRecord) -> Result<Vec<Left>> {
+    let sql = view.sql(&format!(
+        "SELECT {LEFT} INDEXED BY {{outbox_sent_event}}
+         WHERE event_id = ?1 AND outcome = 'published' AND replay_id IS NOT NULL"
+    ));
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let rows = statement.query_map([record.event_id.as_str()], read)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// When replays sent copies of it.
-fn copies(view: &View<'_>, record: &EventRecord) -> Result<Vec<Moment>> {
-    let sql = view.sql(
-        "SELECT published_at, destination, receipt FROM {outbox_sent} INDEXED BY {outbox_sent_event}
-         WHERE event_id = ?1 AND outcome = 'published' AND replay_id IS NOT NULL",
-    );
-    let mut statement = view.tx.prepare_cached(&sql)?;
-    let rows = statement.query_map([record.event_id.as_str()], |row| {
-        let destination: Option<String> = row.get(1)?;
-        let receipt: Option<String> = row.get(2)?;
-        Ok(moment(
-            Timestamp(row.get(0)?),
-            What::Replayed,
-            destination.map(DestinationName::from),
-            &receipt.unwrap_or_default(),
-        ))
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+fn read(row: &Row<'_>) -> rusqlite::Result<Left> {
+    let failed_at: Option<i64> = row.get(4)?;
+    let (kind, text): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
+    Ok(Left {
+        at: Timestamp(row.get(0)?),
+        destination: row.get::<_, Option<String>>(1)?.map(DestinationName::from),
+        discarded: row.get(2)?,
+        detail: row.get::<_, Option<String>>(3)?.unwrap_or_default(),
+        failed: failed_at.map(|at| (Timestamp(at), kind, text.unwrap_or_default())),
+    })
 }
 
 fn original(view: &View<'_>, record: &EventRecord) -> Result<Option<Original>> {

@@ -1,0 +1,198 @@
+//! The story of one event, out of what a store knows of it: the same in every store.
+
+use super::{AuditEntry, EventRecord, Job, JobKind, JobState, Moment, Route, Verb, What};
+use crate::{DestinationName, Filter, Timestamp};
+
+/// What a store knows of an event beside its record.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    /// When its row was written.
+    pub enqueued_at: Option<Timestamp>,
+    /// Its rows in the history.
+    pub left: Vec<Left>,
+    /// Rows in the history of copies that replays made of it.
+    pub copies: Vec<Left>,
+    /// What people did to it by its name.
+    pub deeds: Vec<AuditEntry>,
+    /// What people did to many at once since it was written.
+    pub jobs: Vec<Job>,
+}
+
+/// A row of the history.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// When it left.
+    pub at: Timestamp,
+    /// For which destination.
+    pub destination: Option<DestinationName>,
+    /// Whether a person threw it away; otherwise it was published.
+    pub discarded: bool,
+    /// The receipt, or the reason.
+    pub detail: String,
+    /// When it had failed last before, the kind of that error and its text.
+    pub failed: Option<(Timestamp, Option<String>, String)>,
+}
+
+impl Story {
+    /// What happened to an event, oldest first.
+    pub fn tell(&self, record: &EventRecord) -> Vec<Moment> {
+        let mut all = Vec::new();
+        all.extend(self.enqueued_at.map(|at| moment(at, What::Enqueued)));
+        record.routes.iter().for_each(|route| of_route(route, &mut all));
+        for left in &self.left {
+            self.of_left(record, left, &mut all);
+        }
+        for copy in self.copies.iter().filter(|_| record.replay.is_none()) {
+            all.push(there(copy, What::Replayed, &copy.detail));
+        }
+        if record.replay.is_none() {
+            all.extend(self.deeds.iter().filter_map(deed));
+            let touched = self.jobs.iter().filter(|job| self.is_redriven_by(job, record));
+            all.extend(touched.map(|job| Moment {
+                actor: Some(job.actor.clone()),
+                detail: format!("with others by the job {}", job.id),
+                ..moment(job.begun_at, What::Redriven)
+            }));
+        }
+        all.sort_by_key(|moment| (moment.at, moment.what));
+        all
+    }
+
+    fn of_left(&self, record: &EventRecord, left: &Left, all: &mut Vec<Moment>) {
+        if let Some((at, _, error)) = &left.failed {
+            all.push(Moment {
+                at: *at,
+                ..there(left, What::LastFailed, error)
+            });
+        }
+        match left.discarded {
+            false => all.push(there(left, What::Published, &left.detail)),
+            true => all.push(Moment {
+                actor: self.discarded_by(record, left),
+                ..there(left, What::Discarded, &left.detail)
+            }),
+        }
+    }
+
+    /// Whoever named the event; or whoever began the job that meant it with this reason at that time.
+    fn discarded_by(&self, record: &EventRecord, left: &Left) -> Option<String> {
+        let named = self.deeds.iter().filter(|deed| deed.action == "discard");
+        let named = named.min_by_key(|deed| deed.at.0.abs_diff(left.at.0));
+        let is_its = |job: &&Job| {
+            let verb = matches!(&job.kind, JobKind::Act(Verb::Discard(reason)) if *reason == left.detail);
+            verb && job.begun_at <= left.at
+                && left.at <= job.updated_at
+                && means(job, record, &as_route(left))
+        };
+        let by_job = || self.jobs.iter().find(is_its).map(|job| job.actor.clone());
+        named.map(|deed| deed.actor.clone()).or_else(by_job)
+    }
+
+    /// Whether a job redrove the event: nothing is written for each row, but what had failed by then, had not left, and
+    /// is meant by the filter was redriven when the job came by its place.
+    fn is_redriven_by(&self, job: &Job, record: &EventRecord) -> bool {
+        let came_by = job.state == JobState::Done
+            || job
+                .cursor
+                .as_ref()
+                .and_then(|cursor| cursor.place().ok())
+                .and_then(|(place, _)| u128::try_from(place).ok())
+                .is_some_and(|place| place >= record.seq.0);
+        let was_there = self.enqueued_at.is_none_or(|at| at <= job.begun_at);
+        if job.kind != JobKind::Act(Verb::Redrive) || job.touched == 0 || !came_by || !was_there {
+            return false;
+        }
+        let parked = record.routes.iter().filter(|route| {
+            let failed = route.failed.is_some_and(|(first, _)| first <= job.updated_at);
+            route.status.is_parked() && failed
+        });
+        let left = self.left.iter().filter(|left| {
+            let failed = left.failed.as_ref().is_some_and(|(at, ..)| *at <= job.updated_at);
+            failed && left.at >= job.begun_at
+        });
+        parked
+            .cloned()
+            .chain(left.map(as_route))
+            .any(|route| means(job, record, &route))
+    }
+}
+
+/// Whether a job's filter is about an event, as far as that does not change with time.
+fn means(job: &Job, record: &EventRecord, route: &Route) -> bool {
+    let lasting = Filter {
+        status: Vec::new(),
+        older_than: None,
+        newer_than: None,
+        failing_for: None,
+        // The history does not have it.
+        error_group: job
+            .filter
+            .error_group
+            .clone()
+            .filter(|_| route.error_group.is_some()),
+        ..job.filter.clone()
+    };
+    lasting.matches(record, route, job.begun_at)
+}
+
+fn as_route(left: &Left) -> Route {
+    let (kind, text) = match &left.failed {
+        Some((_, kind, text)) => (kind.clone(), Some(text.clone())),
+        None => (None, None),
+    };
+    Route {
+        error_kind: kind,
+        error: text,
+        ..Route::new(left.destination.clone(), super::Status::Published)
+    }
+}
+
+fn of_route(route: &Route, all: &mut Vec<Moment>) {
+    if !route.status.is_parked() {
+        return;
+    }
+    let mut add = |at: Option<Timestamp>, what, detail: Option<&String>| {
+        all.extend(at.map(|at| Moment {
+            destination: route.destination.clone(),
+            detail: detail.cloned().unwrap_or_default(),
+            ..moment(at, what)
+        }));
+    };
+    let (first, last) = route.failed.unzip();
+    add(first, What::FirstFailed, route.error.as_ref());
+    let again = last.filter(|_| first != last);
+    add(again, What::LastFailed, route.error.as_ref());
+    add(route.next_attempt_at, What::NextAttempt, None);
+}
+
+/// What a person did to the one event that was named. That it was discarded, the history says.
+fn deed(entry: &AuditEntry) -> Option<Moment> {
+    let what = match entry.action.as_str() {
+        "redrive" => What::Redriven,
+        "edit" => What::Edited,
+        "move" => What::Moved,
+        _ => return None,
+    };
+    Some(Moment {
+        actor: Some(entry.actor.clone()),
+        ..moment(entry.at, what)
+    })
+}
+
+fn there(left: &Left, what: What, detail: &str) -> Moment {
+    Moment {
+        destination: left.destination.clone(),
+        detail: detail.to_owned(),
+        ..moment(left.at, what)
+    }
+}
+
+fn moment(at: Timestamp, what: What) -> Moment {
+    Moment {
+        at,
+        what,
+        destination: None,
+        actor: None,
+        detail: String::new(),
+    }
+}
