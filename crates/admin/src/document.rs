@@ -1,6 +1,6 @@
 //! The JSON that people and scripts get. `docs/health-and-metrics.md` promises it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use postrider_core::{Group, InForce, Job, LiveRelay, Scope, Stats, Status, Timestamp};
 use serde_json::{Map, Value, json};
@@ -90,6 +90,7 @@ fn numbers(seen: &Seen) -> Value {
         "duplicates": stats.duplicates,
         "discarded": stats.discarded,
         "oldest_ms": stats.oldest.map(millis),
+        "oldest_at": stats.oldest_at.map(|at| at.to_string()),
         "writer_open_ms": stats.writer_open_for.map(millis),
         "shards": { "total": stats.shards, "owned": owned(stats) },
         "relays": stats.relays.iter().map(relay).collect::<Vec<_>>(),
@@ -157,7 +158,8 @@ struct Numbers {
     unpublished: u64,
     published: u64,
     failed: u64,
-    oldest: Option<(SystemTime, Duration)>,
+    /// When the oldest was written, and its age.
+    oldest: Option<(Timestamp, Duration)>,
 }
 
 impl Numbers {
@@ -165,18 +167,11 @@ impl Numbers {
         let Ok(seen) = &picture.sample.seen else {
             return Numbers::default();
         };
-        let since = |age| {
-            picture
-                .sample
-                .at
-                .checked_sub(age)
-                .unwrap_or(SystemTime::UNIX_EPOCH)
-        };
         Numbers {
             unpublished: seen.stats.unpublished(),
             published: seen.stats.published,
             failed: seen.stats.dead,
-            oldest: seen.stats.oldest.map(|age| (since(age), age)),
+            oldest: seen.stats.oldest_at.zip(seen.stats.oldest),
         }
     }
 
@@ -202,7 +197,7 @@ fn health(level: Level, numbers: &Numbers, reasons: Vec<Value>, known: bool) -> 
         "unpublished": number(numbers.unpublished),
         "published": number(numbers.published),
         "failed": number(numbers.failed),
-        "oldestUnpublished": numbers.oldest.map(|(at, _)| timestamp(at).to_string()),
+        "oldestUnpublished": numbers.oldest.map(|(at, _)| at.to_string()),
         "lagMinutes": known.then(|| hundredths(lag.as_secs_f64() / 60.0)),
         "reasons": reasons,
     })
@@ -216,11 +211,6 @@ fn reasons(picture: &Picture, named: bool) -> impl Iterator<Item = Value> {
         }
         value
     })
-}
-
-fn timestamp(at: SystemTime) -> Timestamp {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use postrider_core::{Console, StoreErrorKind};
 use tokio::runtime::Handle;
@@ -31,8 +31,6 @@ pub(crate) const WAIT_TIME: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) seen: Result<Seen, Trouble>,
-    /// When it was taken, for turning ages into times.
-    pub(crate) at: SystemTime,
     taken: Instant,
     fresh: Duration,
 }
@@ -105,7 +103,6 @@ impl Sample {
         };
         Self {
             seen,
-            at: SystemTime::now(),
             taken: Instant::now(),
             fresh,
         }

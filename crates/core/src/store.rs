@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Doorbell, Heartbeat, Page, Read, Settle, Settled, Standing};
 
@@ -31,6 +32,12 @@ pub trait Store: Send + Sync {
     /// what it owns without holding is freed with its counts kept for the next owner: that is how a relay lets go of
     /// a shard of which it is unsure. What this very call releases it does not claim again.
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>>;
+
+    /// How long one of the other calls may take before the store itself ends it; none: that is not its to say. Three of
+    /// them must fit into a lease, or a relay that hangs in one loses its shards.
+    fn longest_call(&self) -> Option<Duration> {
+        None
+    }
 
     /// Reads queued rows above the floors and parked rows that are due, all in one snapshot.
     ///

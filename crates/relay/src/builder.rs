@@ -278,6 +278,13 @@ impl RelayBuilder {
     pub fn build(self) -> Result<Relay, BuildError> {
         self.settings.validate()?;
         let store = self.store.ok_or(BuildError::NoStore)?;
+        let lease = self.settings.lease;
+        if let Some(call) = store
+            .longest_call()
+            .filter(|call| call.saturating_mul(3) >= lease)
+        {
+            return Err(BuildError::SlowStore { call, lease });
+        }
         let router = match self.router {
             Some(router) => router,
             None => {
@@ -344,6 +351,17 @@ pub enum BuildError {
         destination: String,
         /// The broker it asks for.
         broker: String,
+    },
+    /// The store gives its calls more time than the lease leaves them.
+    #[error(
+        "a call of the store may take {call:?}, which is not below a third of the lease, {lease:?}: a relay that hangs in \
+         one would lose its shards; shorten the store's time-out (statement_timeout), or lengthen the lease"
+    )]
+    SlowStore {
+        /// What a call may take.
+        call: Duration,
+        /// The lease.
+        lease: Duration,
     },
     /// A setting is out of bounds.
     #[error(transparent)]

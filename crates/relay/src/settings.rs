@@ -93,7 +93,7 @@ pub struct Settings {
     pub window: usize,
     /// Bytes of events in memory.
     pub window_bytes: usize,
-    /// How long a lease lasts without renewal.
+    /// How long a lease lasts without renewal; at most a minute.
     pub lease: Duration,
     /// How long a stopping relay waits for confirms.
     pub drain_timeout: Duration,
@@ -148,6 +148,12 @@ impl Settings {
         };
         at_least("poll_interval", self.poll_interval, Duration::from_millis(1))?;
         at_least("lease", self.lease, Duration::from_millis(100))?;
+        if self.lease > LONGEST_LEASE {
+            return Err(SettingsError {
+                field: "lease",
+                constraint: format!("must be at most {LONGEST_LEASE:?}"),
+            });
+        }
         at_least("publish_timeout", self.publish_timeout, Duration::from_millis(1))?;
         at_least("retry.base", self.retry.base, Duration::from_millis(1))?;
         at_least("retry.max", self.retry.max, self.retry.base)?;
@@ -173,6 +179,10 @@ impl Settings {
         Ok(())
     }
 }
+
+/// A relay does not believe an expiry that lies further ahead than ten of its own leases and a minute: it would be a
+/// clock that was set. So no lease may be longer than that, whatever the lease of its neighbour is.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 /// A setting is out of bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use postrider_core::{StoreError, StoreErrorKind};
+use postrider_core::{StoreError, StoreErrorKind, causes};
 use tokio_postgres::error::SqlState;
 
 /// What the modules of this crate work with; [`Error::while_doing`] makes it public at the boundary.
@@ -63,11 +63,29 @@ pub(crate) fn store_error(error: tokio_postgres::Error, doing: &str) -> StoreErr
         StoreErrorKind::Schema => format!("{doing}: the outbox tables are missing or of another version"),
         _ => format!("{doing} failed"),
     };
-    let missing = error.code() == Some(&SqlState::UNDEFINED_DATABASE);
+    let advice = advice(&error);
     let error = StoreError::new(kind, text).with_source(error);
-    match missing {
-        true => error.with_advice("create the database, or correct its name in the url"),
-        false => error,
+    match advice {
+        Some(advice) => error.with_advice(advice),
+        None => error,
+    }
+}
+
+/// What to do about an error where the advice of its kind would lead astray.
+fn advice(error: &tokio_postgres::Error) -> Option<&'static str> {
+    if error.code() == Some(&SqlState::UNDEFINED_DATABASE) {
+        return Some("create the database, or correct its name in the url");
+    }
+    match causes(error) {
+        text if text.contains("does not support TLS") => Some(
+            "the server offers no TLS: switch it on there (`ssl = on`), or add `sslmode=disable` to the url if nobody \
+             can listen on the way",
+        ),
+        text if text.contains("certificate") => Some(
+            "the server's certificate is not trusted: give the file of its authority as `ca_file`, and use the name in \
+             the url that the certificate is for",
+        ),
+        _ => None,
     }
 }
 

@@ -266,6 +266,10 @@ impl PgStore {
 }
 
 impl Store for PgStore {
+    fn longest_call(&self) -> Option<Duration> {
+        Some(self.options().statement_timeout)
+    }
+
     fn heartbeat(&self, beat: Heartbeat) -> BoxFuture<'_, Result<Standing, StoreError>> {
         Box::pin(async move {
             let inner = &self.inner;

@@ -158,6 +158,7 @@ fn stats(model: &Model, now: Duration) -> Stats {
         }
     }
     stats.oldest = oldest.map(|inserted| now.saturating_sub(inserted));
+    stats.oldest_at = oldest.map(time);
     stats.shards = model.shards();
     stats.relays = relays(model, now);
     stats

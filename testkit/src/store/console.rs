@@ -32,6 +32,11 @@ pub(super) async fn stats_count_what_there_is(bench: Bench) {
     assert_eq!(stats.published, 2, "once per destination");
     assert_eq!(stats.duplicates, 1);
     assert!(stats.oldest.is_some_and(|age| age < HOUR));
+    let again = bench.console().stats().await.expect("the numbers").oldest_at;
+    assert!(
+        stats.oldest_at.is_some() && stats.oldest_at == again,
+        "it is stored, not worked out"
+    );
 }
 
 pub(super) async fn a_listing_pages_through_everything_once(bench: Bench) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Status;
-use crate::{RelayId, Shard};
+use crate::{RelayId, Shard, Timestamp};
 
 /// The state of an outbox in numbers. `published` survives cleanup; no number is found by scanning a table of history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Stats {
     pub discarded: u64,
     /// The age of the oldest event that is queued, or parked and not dead and not scheduled.
     pub oldest: Option<Duration>,
+    /// When that one was written, by the database's clock.
+    pub oldest_at: Option<Timestamp>,
     /// For how long a transaction has been seen to write to the outbox without an end, the longest of them: its events
     /// wait for it. None: there is none, or the store cannot tell.
     pub writer_open_for: Option<Duration>,

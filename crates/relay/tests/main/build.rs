@@ -72,6 +72,7 @@ fn a_setting_out_of_bounds_is_named() {
     let all = [
         ("poll_interval", Settings { poll_interval: Duration::ZERO, ..base() }),
         ("lease", Settings { lease: Duration::from_millis(99), ..base() }),
+        ("lease", Settings { lease: Duration::from_secs(61), ..base() }),
         ("publish_timeout", Settings { publish_timeout: Duration::ZERO, ..base() }),
         ("batch_size", Settings { batch_size: 0, ..base() }),
         ("window", Settings { window: 0, ..base() }),

@@ -51,7 +51,7 @@ async fn a_stopped_relay_leaves_its_shards_to_the_next_at_once() {
     let (store, sink) = (MemoryStore::new(64), MemorySink::new());
     // The term is far longer than the test has patience: only released shards can be taken.
     let patient = Settings {
-        lease: Duration::from_secs(600),
+        lease: Duration::from_secs(60),
         ..quick()
     };
     let relay = relay_with(&store, &sink, patient);

@@ -1,6 +1,6 @@
 //! The state in numbers, and failures that look alike. Nothing here touches the history.
 
-use postrider_core::{Group, LiveRelay, RelayId, Shard, Stats, Status};
+use postrider_core::{Group, LiveRelay, RelayId, Shard, Stats, Status, Timestamp};
 use tokio_postgres::Row;
 
 use super::{View, writers};
@@ -33,6 +33,7 @@ pub(super) async fn stats(view: &View) -> Result<Stats> {
     let parked = parked(view, &mut stats).await?;
     let oldest = [oldest, parked].into_iter().flatten().min();
     stats.oldest = oldest.map(|at| clock::until(at.0, view.now));
+    stats.oldest_at = oldest.map(Timestamp::from);
     Ok(stats)
 }
 

@@ -125,9 +125,10 @@ async fn certificates_are_verified() {
          WHERE ssl AND application_name = 'postrider'",
     );
     assert_ne!(encrypted, "0");
-    PgStore::connect(&server.url("postgres"), trusting)
+    let error = PgStore::connect(&server.url("postgres"), trusting)
         .await
         .expect_err("the certificate is for another name");
+    assert!(error.advice().contains("ca_file"), "{}", error.advice());
     let strict = format!("{named}?sslmode=verify-full");
     assert!(
         PgStore::connect(&strict, few_shards()).await.is_err(),
@@ -140,10 +141,10 @@ async fn certificates_are_verified() {
 async fn plain_text_is_refused_off_loopback() {
     let server = server(&[]).await;
     let url = server.url("postgres").replace("127.0.0.1", "db.example") + "?hostaddr=127.0.0.1";
-    assert!(
-        PgStore::connect(&url, few_shards()).await.is_err(),
-        "the server has no TLS"
-    );
+    let error = PgStore::connect(&url, few_shards())
+        .await
+        .expect_err("the server has no TLS");
+    assert!(error.advice().contains("sslmode=disable"), "{}", error.advice());
 }
 
 /// Fault A24. Programs are rolled out behind their migrations: one version ahead is served, two are not.

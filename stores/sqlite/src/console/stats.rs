@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{LiveRelay, RelayId, Shard, Stats};
+use postrider_core::{LiveRelay, RelayId, Shard, Stats, Timestamp};
 
 use super::tally::Parked;
 use super::{View, count};
@@ -32,6 +32,7 @@ pub(super) fn stats(view: &View<'_>) -> Result<Stats> {
     oldest = [oldest, parked.oldest(view)?].into_iter().flatten().min();
     stats.parked = parked.words;
     stats.relays = relays(view)?;
+    stats.oldest_at = oldest.map(Timestamp);
     stats.oldest = oldest.map(|at| -> Duration { clock::until(at, view.standing.now) });
     Ok(stats)
 }
