@@ -40,8 +40,10 @@ mod router;
 mod sample;
 mod series;
 mod serve;
+mod webhook;
 
 pub use admin::{Admin, Options};
 pub use guard::{RefusedAddress, check_address};
 pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;
+pub use webhook::Webhook;

@@ -302,20 +302,35 @@ Exit code 1 if there is something to migrate.")]
     #[command(after_long_help = "\
 Examples:
   postrider migrate print
+  postrider migrate print --from 2
   postrider migrate print --down
 
+All steps are one transaction, so a script that fails leaves nothing behind.
+
 With --role, for PostgreSQL: also the grants that let a role run a relay and
-nothing more, as in `postrider migrate print --role relay | psql orders`.")]
-    Print {
-        #[command(flatten)]
-        outbox: OutboxArg,
-        /// The statements that remove the tables
-        #[arg(long)]
-        down: bool,
-        /// Also what this role of the database must be granted to run a relay, and nothing more
-        #[arg(long, value_name = "NAME", conflicts_with = "down")]
-        role: Option<String>,
-    },
+nothing more, as in `postrider migrate print --role relay | psql orders`. They
+are a transaction of their own, because the role must exist for them; --grants
+prints them alone.")]
+    Print(PrintArgs),
+}
+
+/// What to print.
+#[derive(Debug, clap::Args)]
+pub struct PrintArgs {
+    #[command(flatten)]
+    pub outbox: OutboxArg,
+    /// The statements that remove the tables
+    #[arg(long)]
+    pub down: bool,
+    /// Only the steps behind this version: the one that `migrate status` shows as installed
+    #[arg(long, value_name = "VERSION", conflicts_with = "down")]
+    pub from: Option<u32>,
+    /// Also what this role of the database must be granted to run a relay, and nothing more
+    #[arg(long, value_name = "NAME", conflicts_with = "down")]
+    pub role: Option<String>,
+    /// The grants without the tables
+    #[arg(long, requires = "role", conflicts_with = "from")]
+    pub grants: bool,
 }
 
 /// Which outbox.

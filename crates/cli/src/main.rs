@@ -165,9 +165,7 @@ async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Resu
         MigrateCommand::Down { outbox, yes } => {
             run::migrate::down(config, out, outbox.outbox.as_deref(), *yes).await
         }
-        MigrateCommand::Print { outbox, down, role } => {
-            run::migrate::print(config, out, outbox.outbox.as_deref(), *down, role.as_deref())
-        }
+        MigrateCommand::Print(args) => run::migrate::print(config, out, args),
     }
 }
 

@@ -4,6 +4,7 @@ use postrider_core::{Migration, SchemaStatus};
 use serde_json::json;
 
 use super::ask::confirm;
+use crate::cli::PrintArgs;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, count, whole};
@@ -153,31 +154,24 @@ pub async fn status(config: &Config, out: Output, outbox: Option<&str>) -> Resul
 }
 
 /// Prints the SQL, and with a role what it must be granted.
-pub fn print(
-    config: &Config,
-    out: Output,
-    outbox: Option<&str>,
-    down: bool,
-    role: Option<&str>,
-) -> Result<Done, Failure> {
-    for (name, outbox) in wire::chosen(config, outbox)? {
+pub fn print(config: &Config, out: Output, args: &PrintArgs) -> Result<Done, Failure> {
+    for (name, outbox) in wire::chosen(config, args.outbox.outbox.as_deref())? {
         let (schema, _folder) = wire::elsewhere(name, outbox)?;
         // Asked before anything is printed, so that a refusal leaves no half of it.
+        let role = args.role.as_deref();
         let grants = role.map(|role| schema.grants(role)).transpose();
         let grants = grants.map_err(|error| {
             Failure::input(format!("the grants of outbox {name:?} cannot be printed"))
                 .because(&error)
                 .advice("leave out --role, or name an outbox in a database with roles with --outbox")
         })?;
-        print_one(schema.migrations(), out, name, down)?;
+        let mut steps = schema.migrations();
+        steps.retain(|step| !args.grants && args.from.is_none_or(|from| step.version > from));
+        print_steps(steps, out, name, args.down)?;
         if let (Some(grants), Some(role)) = (grants, role) {
             let value = json!({ "outbox": name, "role": role, "sql": grants });
-            let text = format!(
-                "-- {name}: what the role {} needs\n{}\n",
-                whole(role),
-                grants.trim_end()
-            );
-            out.either(&value, text)?;
+            let what = format!("{name}: what the role {} needs; it must exist", whole(role));
+            out.either(&value, transaction(&[(what, &grants)]))?;
         }
     }
     Ok(Done::Fine)
@@ -188,22 +182,36 @@ fn steps(name: &str, outbox: &Outbox) -> Result<Vec<Migration>, Failure> {
     Ok(wire::elsewhere(name, outbox)?.0.migrations())
 }
 
-fn print_one(mut steps: Vec<Migration>, out: Output, name: &str, down: bool) -> Result<(), Failure> {
+fn print_steps(mut steps: Vec<Migration>, out: Output, name: &str, down: bool) -> Result<(), Failure> {
     if down {
         steps.reverse();
     }
-    for step in steps {
-        let sql = if down { &step.down } else { &step.up };
-        let value = json!({ "outbox": name, "version": step.version, "name": step.name, "sql": sql });
-        out.either(
-            &value,
-            format!(
-                "-- {name}: {:04} {}\n{}\n",
-                step.version,
-                step.name,
-                sql.trim_end()
-            ),
-        )?;
+    let sql = |step: &Migration| match down {
+        true => step.down.clone(),
+        false => step.up.clone(),
+    };
+    if out.is_json() {
+        return steps.iter().try_for_each(|step| {
+            let sql = sql(step);
+            out.value(&json!({ "outbox": name, "version": step.version, "name": step.name, "sql": sql }))
+        });
     }
-    Ok(())
+    let parts: Vec<(String, String)> = steps
+        .iter()
+        .map(|step| (format!("{name}: {:04} {}", step.version, step.name), sql(step)))
+        .collect();
+    match parts.is_empty() {
+        true => Ok(()),
+        false => out.line(transaction(&parts)),
+    }
+}
+
+/// Statements that take effect together or not at all. Every step of either store can be undone, so none has to stand
+/// outside of a transaction.
+fn transaction(parts: &[(String, impl AsRef<str>)]) -> String {
+    let mut text = "BEGIN;\n".to_owned();
+    for (what, sql) in parts {
+        text.push_str(&format!("-- {what}\n{}\n\n", sql.as_ref().trim_end()));
+    }
+    text + "COMMIT;\n"
 }

@@ -129,6 +129,7 @@ impl Document {
         let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
         let health = self.health.resolve(&relay)?;
         secret_files.extend(self.admin.secret_files());
+        secret_files.extend(self.on_dead.as_ref().and_then(on_dead::OnDeadTable::secret_file));
         Ok(Config {
             origin,
             outboxes,

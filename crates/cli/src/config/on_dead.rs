@@ -1,12 +1,16 @@
 //! `[on_dead]`: who is told when events need a person.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use postrider_admin::Webhook;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::duration::Span;
 use super::error::Problem;
+use super::scalar::Hidden;
+use super::secret::{path, secret};
 
 /// Long enough for a chat or a pager to answer.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -15,31 +19,48 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnDeadTable {
-    command: Spanned<Vec<String>>,
+    command: Option<Spanned<Vec<String>>>,
+    url: Option<Spanned<Hidden>>,
+    url_file: Option<Spanned<PathBuf>>,
     timeout: Option<Span>,
 }
 
-/// A command that is run once for each group of failures that has dead letters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who is told, once for each group of failures that has dead letters.
+#[derive(Clone, Debug)]
 pub struct OnDead {
-    pub program: String,
-    pub arguments: Vec<String>,
+    /// A program and its arguments.
+    pub command: Option<Vec<String>>,
+    pub url: Option<Webhook>,
     pub timeout: Duration,
 }
 
 impl OnDeadTable {
+    /// The file that holds its secret.
+    pub fn secret_file(&self) -> Option<PathBuf> {
+        path(self.url_file.as_ref())
+    }
+
     pub fn resolve(self) -> Result<OnDead, Problem> {
-        let span = self.command.span();
-        let mut words = self.command.into_inner().into_iter();
-        match words.next().filter(|program| !program.is_empty()) {
-            Some(program) => Ok(OnDead {
-                program,
-                arguments: words.collect(),
-                timeout: self.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
-            }),
-            None => Err(Problem::new("must name a program, with its arguments behind it")
-                .at(span)
-                .help("for example command = [\"/usr/local/bin/tell-the-team\"]".to_owned())),
+        let url = secret("url", self.url, self.url_file)?;
+        if self.command.is_none() && url.is_none() {
+            return Err(Problem::new("[on_dead] has neither a `command` nor a `url`")
+                .help("for example command = [\"/usr/local/bin/tell-the-team\"]".to_owned()));
         }
+        if let Some(command) = &self.command
+            && command.get_ref().first().is_none_or(String::is_empty)
+        {
+            return Err(Problem::new("must name a program, with its arguments behind it")
+                .at(command.span())
+                .help("for example command = [\"/usr/local/bin/tell-the-team\"]".to_owned()));
+        }
+        let url = url.map(|url| {
+            let span = url.span();
+            Webhook::new(url.into_inner()).map_err(|text| Problem::new(text).at(span))
+        });
+        Ok(OnDead {
+            command: self.command.map(Spanned::into_inner),
+            url: url.transpose()?,
+            timeout: self.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+        })
     }
 }

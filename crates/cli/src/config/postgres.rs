@@ -16,6 +16,10 @@ use super::error::Problem;
 use super::scalar::{Hidden, Switch, Whole};
 use super::secret::secret;
 
+/// The defaults of the store, for showing them.
+pub const DEFAULT_SCHEMA: &str = "public";
+pub const DEFAULT_SHARDS: u16 = 64;
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The default of the store, for comparing it with the lease.
 const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 

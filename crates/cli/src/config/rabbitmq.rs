@@ -15,6 +15,17 @@ use super::duration::Span;
 use super::error::Problem;
 use super::scalar::{Size, Switch, Whole, word};
 
+/// The defaults of the sink, for showing them.
+pub mod defaults {
+    use std::time::Duration;
+
+    pub const CHANNELS: usize = 8;
+    pub const PREFETCH: u16 = 256;
+    pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+    pub const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+}
+
 /// The keys as they are written. A table of its own, so that the other kinds of brokers can refuse them as one.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,13 +55,19 @@ pub enum Preset {
     NotificationsInOrder,
 }
 
+impl Preset {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Preset::Notifications => "notifications",
+            Preset::NotificationsInOrder => "notifications-in-order",
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Preset {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = [
-            ("notifications", Preset::Notifications),
-            ("notifications-in-order", Preset::NotificationsInOrder),
-        ];
-        word(deserializer, &words)
+        let all = [Preset::Notifications, Preset::NotificationsInOrder];
+        word(deserializer, &all.map(|preset| (preset.as_str(), preset)))
     }
 }
 

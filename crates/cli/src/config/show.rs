@@ -1,9 +1,12 @@
 //! The configuration as it is in force: every default filled in, every name derived, every secret left out.
 
+use postrider_admin::Options;
 use postrider_core::{DeadLetter, Destination, Envelope, RetryPolicy, Router, redact_url};
 use serde_json::{Map, Value, json};
 
 use super::duration::{show, show_keep};
+use super::postgres::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_SCHEMA, DEFAULT_SHARDS};
+use super::rabbitmq::{BindingTable, Declare, ExchangeTable, QueueTable, defaults};
 use super::{Admin, Broker, Cleanup, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
@@ -40,11 +43,13 @@ impl Config {
             "admin": admin(&self.admin),
         });
         if let Some(on_dead) = &self.on_dead {
-            let words = std::iter::once(&on_dead.program).chain(&on_dead.arguments);
-            value["on_dead"] = json!({
-                "command": words.collect::<Vec<_>>(),
-                "timeout": show(on_dead.timeout),
-            });
+            value["on_dead"] = json!({ "timeout": show(on_dead.timeout) });
+            if let Some(command) = &on_dead.command {
+                value["on_dead"]["command"] = json!(command);
+            }
+            if let Some(url) = &on_dead.url {
+                value["on_dead"]["url"] = url.show().into();
+            }
         }
         value
     }
@@ -71,9 +76,7 @@ fn admin(it: &Admin) -> Value {
     if it.token.is_some() {
         value["token"] = REDACTED.into();
     }
-    if let Some(max_types) = it.max_types {
-        value["max_types"] = max_types.into();
-    }
+    value["max_types"] = json!(it.max_types.unwrap_or(Options::default().max_types));
     value
 }
 
@@ -83,42 +86,34 @@ fn outbox(it: &Outbox) -> Value {
         "prefix": it.prefix,
         "history": show_keep(it.history),
         "dedup": show_keep(it.dedup),
-        "busy_timeout": show(it.busy_timeout),
     });
-    if let Place::Postgres(place) = &it.place {
-        value["postgres"] = postgres(place);
+    match &it.place {
+        Place::Postgres(place) => value["postgres"] = postgres(place),
+        Place::Sqlite(_) => value["busy_timeout"] = show(it.busy_timeout).into(),
+        Place::Other { .. } => {}
     }
     login(&mut value, it.user.as_deref(), it.password.is_some());
     value
 }
 
-/// Only what is set: the defaults are the store's.
 fn postgres(it: &Postgres) -> Value {
-    let mut value = json!({});
-    let mut set = |key: &str, shown: Option<Value>| {
-        if let Some(shown) = shown {
-            value[key] = shown;
-        }
-    };
-    set("schema", it.schema.clone().map(Value::from));
-    set("shards", it.shards.map(Value::from));
-    set("strict_keys", it.strict_keys.map(Value::from));
-    let listen_url = it.listen_url.as_ref();
-    set(
-        "listen_url",
-        listen_url.map(|url| redact_url(url.expose()).into()),
-    );
-    set("poll_only", it.poll_only.map(Value::from));
-    let file = it.ca_file.as_ref();
-    set("ca_file", file.map(|file| file.display().to_string().into()));
-    set(
-        "connect_timeout",
-        it.connect_timeout.map(|limit| show(limit).into()),
-    );
-    set(
-        "statement_timeout",
-        it.statement_timeout.map(|limit| show(limit).into()),
-    );
+    let mut value = json!({
+        "schema": it.schema.as_deref().unwrap_or(DEFAULT_SCHEMA),
+        "shards": it.shards.unwrap_or(DEFAULT_SHARDS),
+        "strict_keys": it.strict_keys.unwrap_or(false),
+        "poll_only": it.poll_only.unwrap_or(false),
+        "connect_timeout": show(it.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)),
+    });
+    if let Some(url) = &it.listen_url {
+        value["listen_url"] = redact_url(url.expose()).into();
+    }
+    if let Some(file) = &it.ca_file {
+        value["ca_file"] = file.display().to_string().into();
+    }
+    // The configuration fits it to the lease, so it is always set.
+    if let Some(limit) = it.statement_timeout {
+        value["statement_timeout"] = show(limit).into();
+    }
     value
 }
 
@@ -134,27 +129,52 @@ fn broker(it: &Broker) -> Value {
     value
 }
 
-/// Only what is set: the defaults are the sink's.
 fn rabbitmq(it: &Rabbit) -> Value {
-    let mut value = json!({ "declare": it.declare.is_some() });
-    let mut set = |key: &str, shown: Option<Value>| {
-        if let Some(shown) = shown {
-            value[key] = shown;
+    let mut value = json!({
+        "declare": it.declare.is_some(),
+        "channels": it.channels.unwrap_or(defaults::CHANNELS),
+        "prefetch": it.prefetch.unwrap_or(defaults::PREFETCH),
+        "max_message_bytes": it.max_message_bytes.unwrap_or(defaults::MAX_MESSAGE_BYTES),
+        "confirm_timeout": show(it.confirm_timeout.unwrap_or(defaults::CONFIRM_TIMEOUT)),
+        "connect_timeout": show(it.connect_timeout.unwrap_or(defaults::CONNECT_TIMEOUT)),
+    });
+    if let Some(file) = &it.ca_file {
+        value["ca_file"] = file.display().to_string().into();
+    }
+    if let Some(declare) = &it.declare {
+        declared(&mut value, declare);
+    }
+    value
+}
+
+/// What is declared at every connect.
+fn declared(value: &mut Value, it: &Declare) {
+    if let Some(preset) = it.preset {
+        value["preset"] = preset.as_str().into();
+    }
+    let mut list = |key: &str, entries: Vec<Value>| {
+        if !entries.is_empty() {
+            value[key] = entries.into();
         }
     };
-    set("channels", it.channels.map(Value::from));
-    set("prefetch", it.prefetch.map(Value::from));
-    set("max_message_bytes", it.max_message_bytes.map(Value::from));
-    set(
-        "confirm_timeout",
-        it.confirm_timeout.map(|limit| show(limit).into()),
-    );
-    set(
-        "connect_timeout",
-        it.connect_timeout.map(|limit| show(limit).into()),
-    );
-    let file = it.ca_file.as_ref();
-    set("ca_file", file.map(|file| file.display().to_string().into()));
+    let exchange = |one: &ExchangeTable| json!({ "name": one.name, "kind": one.kind.0 });
+    list("exchange", it.exchanges.iter().map(exchange).collect());
+    list("queue", it.queues.iter().map(queue).collect());
+    let binding = |one: &BindingTable| json!({ "exchange": one.exchange, "queue": one.queue, "routing_key": one.routing_key });
+    list("binding", it.bindings.iter().map(binding).collect());
+}
+
+fn queue(it: &QueueTable) -> Value {
+    let mut value = json!({ "name": it.name, "single_active_consumer": it.single_active_consumer });
+    if let Some(name) = &it.dead_letter_exchange {
+        value["dead_letter_exchange"] = name.as_str().into();
+    }
+    if let Some(key) = &it.dead_letter_routing_key {
+        value["dead_letter_routing_key"] = key.as_str().into();
+    }
+    if let Some(limit) = it.delivery_limit {
+        value["delivery_limit"] = limit.into();
+    }
     value
 }
 

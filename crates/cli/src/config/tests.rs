@@ -161,6 +161,8 @@ fn values_out_of_bounds_name_the_range() {
             "must not be longer than the history of the outbox",
         ),
         ("[on_dead]\ncommand = []", "must name a program"),
+        ("[on_dead]\ntimeout = \"1s\"", "neither a `command` nor a `url`"),
+        ("[on_dead]\nurl = \"hooks.example\"", "must be a url such as"),
         (
             "[outbox.b]\nurl = \"sqlite:b.db\"\nprefix = \"a\\\"b\"",
             "a table prefix has from 1",

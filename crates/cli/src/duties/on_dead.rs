@@ -1,9 +1,11 @@
-//! Telling people that events need them: a command is run once for each group of failures with dead letters.
+//! Telling people that events need them: a command is run, and a url is called, once for each group of failures with
+//! dead letters.
 
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postrider_admin::Webhook;
 use postrider_core::{
     Claim, DestinationName, Duty, Filter, Group, List, Status, StoreError, Timestamp, causes, inert,
 };
@@ -24,6 +26,10 @@ const GATHER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(60);
 /// Ids that a call names.
 const IDS: u32 = 10;
+/// Calls of a url at one look.
+const ATTEMPTS: u32 = 3;
+/// How long to wait before the second of them, and twice that before the third.
+const AGAIN: Duration = Duration::from_secs(1);
 /// What is logged of a command's output.
 const OUTPUT: usize = 1_000;
 
@@ -59,48 +65,106 @@ async fn look(duties: &Duties, on_dead: &OnDead) -> Result<(), StoreError> {
     let groups = duties.opened.console.groups().await?;
     let dead: Vec<&Group> = groups.iter().filter(|group| group.dead > 0).collect();
     // A group whose dead letters are gone is news when it has some again.
-    let names = dead.iter().map(|group| name(group)).collect();
+    let names = dead
+        .iter()
+        .flat_map(|group| Channel::all(on_dead).map(|channel| channel.duty(group)))
+        .collect();
     duties
         .opened
         .upkeep
         .forget_duties(PREFIX.to_owned(), names)
         .await?;
     for group in dead {
-        let duty = Duty {
-            name: name(group),
-            holder: duties.holder.clone(),
-            term: on_dead.timeout + LOOK / 2,
-            slot: Timestamp(0),
-        };
-        if duties.opened.upkeep.claim(duty.clone()).await? != Claim::Yours {
-            continue;
-        }
-        let told = message(duties, group).await?;
-        let outbox = &duties.opened.name;
-        match call(on_dead, &told).await {
-            Ok(output) => {
-                tracing::info!(
-                    outbox,
-                    group = group.fingerprint,
-                    dead = group.dead,
-                    output,
-                    "told of dead letters"
-                );
-                duties.opened.upkeep.finish(duty, String::new()).await?;
-            }
-            // The claim ends by itself, and then it is tried again.
-            Err(error) => {
-                let program = &on_dead.program;
-                tracing::warn!(
-                    outbox,
-                    program,
-                    error,
-                    "nobody was told of dead letters, will retry"
-                );
-            }
+        for channel in Channel::all(on_dead) {
+            told(duties, on_dead, group, &channel).await?;
         }
     }
     Ok(())
+}
+
+/// Tells one of them of a group, unless that is done or another relay is at it.
+async fn told(
+    duties: &Duties,
+    on_dead: &OnDead,
+    group: &Group,
+    channel: &Channel<'_>,
+) -> Result<(), StoreError> {
+    let duty = Duty {
+        name: channel.duty(group),
+        holder: duties.holder.clone(),
+        term: on_dead.timeout * ATTEMPTS + LOOK / 2,
+        slot: Timestamp(0),
+    };
+    if duties.opened.upkeep.claim(duty.clone()).await? != Claim::Yours {
+        return Ok(());
+    }
+    let message = message(duties, group).await?;
+    let (outbox, to) = (&duties.opened.name, channel.name());
+    match channel.tell(duties, on_dead.timeout, &message).await {
+        Ok(output) => {
+            let (group, dead) = (&group.fingerprint, group.dead);
+            tracing::info!(outbox, to, group, dead, output, "told of dead letters");
+            duties.opened.upkeep.finish(duty, String::new()).await
+        }
+        // The claim ends by itself, and then it is tried again.
+        Err(error) => {
+            tracing::warn!(outbox, to, error, "nobody was told of dead letters, will retry");
+            Ok(())
+        }
+    }
+}
+
+/// Who is told.
+enum Channel<'a> {
+    Command(&'a [String]),
+    Url(&'a Webhook),
+}
+
+impl<'a> Channel<'a> {
+    fn all(on_dead: &'a OnDead) -> impl Iterator<Item = Self> {
+        let command = on_dead.command.as_deref().map(Self::Command);
+        command.into_iter().chain(on_dead.url.as_ref().map(Self::Url))
+    }
+
+    /// Each is told once, whatever becomes of the other.
+    fn duty(&self, group: &Group) -> String {
+        match self {
+            Self::Command(_) => name(group),
+            Self::Url(_) => format!("{}/url", name(group)),
+        }
+    }
+
+    /// What the log may say.
+    fn name(&self) -> &str {
+        match self {
+            Self::Command(words) => words.first().map_or("", String::as_str),
+            Self::Url(url) => url.host(),
+        }
+    }
+
+    async fn tell(&self, duties: &Duties, limit: Duration, message: &Value) -> Result<String, String> {
+        match self {
+            Self::Command(words) => call(words, limit, message).await,
+            Self::Url(url) => post(duties, url, limit, message).await,
+        }
+    }
+}
+
+/// Posts the message, a few times if need be: what is down for a moment should not wait for the next look.
+async fn post(duties: &Duties, url: &Webhook, limit: Duration, message: &Value) -> Result<String, String> {
+    let mut attempt = 1;
+    loop {
+        let posted = tokio::time::timeout(limit, url.post(message.to_string())).await;
+        let error = match posted {
+            Ok(Ok(())) => return Ok(String::new()),
+            Ok(Err(error)) => error,
+            Err(_) => format!("{} did not answer in time", url.host()),
+        };
+        if attempt == ATTEMPTS || !duties.rest(AGAIN * attempt).await {
+            return Err(inert(&error, OUTPUT).into());
+        }
+        attempt += 1;
+    }
 }
 
 fn name(group: &Group) -> String {
@@ -108,7 +172,7 @@ fn name(group: &Group) -> String {
     format!("{PREFIX}{destination}/{}/{}", group.error_kind, group.fingerprint)
 }
 
-/// What the command reads. Payloads are nobody's business there.
+/// What they are told. Payloads are nobody's business there.
 async fn message(duties: &Duties, group: &Group) -> Result<Value, StoreError> {
     let filter = Filter {
         status: vec![Status::DeadLetter],
@@ -138,9 +202,10 @@ async fn message(duties: &Duties, group: &Group) -> Result<Value, StoreError> {
 }
 
 /// Runs the command; answers what it printed, or why that was no success.
-async fn call(on_dead: &OnDead, message: &Value) -> Result<String, String> {
-    let mut child = Command::new(&on_dead.program)
-        .args(&on_dead.arguments)
+async fn call(words: &[String], limit: Duration, message: &Value) -> Result<String, String> {
+    let (program, arguments) = words.split_first().ok_or("no program is named")?;
+    let mut child = Command::new(program)
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -155,7 +220,7 @@ async fn call(on_dead: &OnDead, message: &Value) -> Result<String, String> {
         }
         child.wait_with_output().await
     };
-    let output = tokio::time::timeout(on_dead.timeout, talk)
+    let output = tokio::time::timeout(limit, talk)
         .await
         .map_err(|_| "it did not end in time".to_owned())?
         .map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! What a relay does beside publishing: it cleans up, writes the archive, and tells people of dead letters.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use postrider_testkit::wait::blocking;
@@ -103,4 +104,74 @@ fn the_command_is_run_once_for_a_group_of_dead_letters() {
             .count(),
         1
     );
+}
+
+/// A server that refuses the first call and takes the others; answers what it was sent.
+fn receiver() -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let taken = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = taken.clone();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let request = request(&mut stream);
+            let status = if number == 0 { "503 Busy" } else { "200 OK" };
+            if number > 0 {
+                kept.lock().unwrap().push(request);
+            }
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (port, taken)
+}
+
+/// The whole of a request, by its length.
+fn request(stream: &mut std::net::TcpStream) -> String {
+    let mut text = String::new();
+    let mut bytes = [0; 4_096];
+    loop {
+        let read = stream.read(&mut bytes).unwrap();
+        text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        let whole = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let head = head.to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            length.is_some_and(|length| body.len() >= length.parse().unwrap())
+        });
+        if whole || read == 0 {
+            return text;
+        }
+    }
+}
+
+/// Two relays, one call that is taken; what fails once is tried again; and the url is in no output.
+#[test]
+fn a_url_is_told_once_by_all_relays_and_stays_secret() {
+    let (port, taken) = receiver();
+    let config = format!("{ORDERS_ONLY}\n[on_dead]\nurl = \"http://127.0.0.1:{port}/hook/s3cret?k=1\"\n");
+    let place = Place::ready(&config);
+    place.send("dead-1", "TICKET/1", "{}").expect(0);
+    let log = |name: &str| std::fs::File::create(place.path(name)).unwrap();
+    let first = Running::start_into(&place, &["run"], log("first.log"));
+    let second = Running::start_into(&place, &["run"], log("second.log"));
+    let finished = "SELECT count(*) FROM outbox_duty WHERE name LIKE 'on_dead/%' AND finished_at IS NOT NULL";
+    until("somebody was told", || number(&place, finished) == 1);
+    drop((first, second));
+    let taken = taken.lock().unwrap();
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    let (head, body) = taken[0].split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("POST /hook/s3cret?k=1 HTTP/1.1"), "{head}");
+    assert!(head.contains("application/json"), "{head}");
+    let told: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(
+        (&told["outbox"], &told["event_ids"][0]),
+        (&"main".into(), &"dead-1".into())
+    );
+    let shown = place.run(&["config", "show"]).expect(0).out;
+    for text in [place.read("first.log"), place.read("second.log"), shown] {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
 }

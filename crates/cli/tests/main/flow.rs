@@ -168,6 +168,37 @@ fn tables_are_removed_only_when_nothing_would_be_lost() {
     place.run(&["migrate", "print"]).expect(0).says("CREATE TABLE");
 }
 
+/// What is printed is what `migrate up` does, from nothing and from any version on, and all or nothing.
+#[test]
+fn what_is_printed_makes_the_tables() {
+    let place = Place::empty();
+    place.write("postrider.toml", ORDERS_ONLY);
+    let database = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let print = |args: &[&str]| {
+        place
+            .run(&[&["migrate", "print"][..], args].concat())
+            .expect(0)
+            .out
+    };
+    let broken = print(&[]).replace("COMMIT;", "SELECT nonsense; COMMIT;");
+    database.execute_batch(&broken).unwrap_err();
+    database.execute_batch("ROLLBACK").unwrap();
+    place.run(&["migrate", "status"]).expect(1);
+    let first = print(&["--json"]);
+    let first: serde_json::Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    database.execute_batch(first["sql"].as_str().unwrap()).unwrap();
+    database.execute_batch(&print(&["--from", "1"])).unwrap();
+    place.run(&["migrate", "status"]).expect(0).says("up to date");
+    let newest = place.run(&["migrate", "status", "--json"]).expect(0).json()["wanted"].to_string();
+    assert_eq!(print(&["--from", &newest]), "", "nothing is left to do");
+    database.execute_batch(&print(&["--down"])).unwrap();
+    place.run(&["migrate", "status"]).expect(1);
+    place
+        .run(&["migrate", "print", "--grants"])
+        .expect(2)
+        .complains("--role");
+}
+
 #[test]
 fn a_closed_pipe_is_no_error() {
     let place = Place::ready(ORDERS_ONLY);

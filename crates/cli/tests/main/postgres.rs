@@ -29,11 +29,24 @@ fn the_printed_role_is_enough_for_run_and_tail() {
     let server = Postgres::shared();
     let database = server.database();
     let role = format!("relay_{}", database.name);
-    server.sql(&database.name, &format!("CREATE ROLE {role} LOGIN"));
     let owner = Place::empty();
     owner.write("postrider.toml", &config(&database.url));
-    let script = owner.run(&["migrate", "print", "--role", &role]).expect(0).out;
-    migrate(server, &database.name, &script);
+    let print = |args: &[&str]| {
+        owner
+            .run(&[&["migrate", "print"][..], args].concat())
+            .expect(0)
+            .out
+    };
+    migrate(server, &database.name, &print(&[]));
+    // The role need not exist before there are tables to grant.
+    server.sql(&database.name, &format!("CREATE ROLE {role} LOGIN"));
+    let grants = print(&["--grants", "--role", &role]);
+    assert!(!grants.contains("CREATE TABLE"), "{grants}");
+    migrate(server, &database.name, &grants);
+    assert!(
+        print(&["--role", &role]).ends_with(&grants),
+        "the same behind the tables"
+    );
     for n in 1..=3 {
         owner
             .send(&format!("order-{n}"), "ORDER/1", "{\"n\": 1}")

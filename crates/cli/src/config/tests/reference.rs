@@ -183,10 +183,14 @@ fn the_reference_sets_every_key_of_the_rest() {
     assert_eq!(archive.dir, std::path::Path::new("/var/lib/postrider/archive"));
     assert_eq!(archive.after, secs(86_400));
     let on_dead = config.on_dead.as_ref().expect("someone to tell");
-    assert_eq!(on_dead.program, "/usr/local/bin/tell-the-team");
+    let words = ["/usr/local/bin/tell-the-team", "#orders"].map(str::to_owned);
     assert_eq!(
-        (on_dead.arguments.as_slice(), on_dead.timeout),
-        (&["#orders".to_owned()][..], secs(10))
+        (on_dead.command.as_deref(), on_dead.timeout),
+        (Some(&words[..]), secs(10))
+    );
+    assert_eq!(
+        on_dead.url.as_ref().map(|url| url.host()),
+        Some("hooks.example.com")
     );
     assert_eq!(
         config.health,
@@ -212,5 +216,71 @@ fn the_reference_sets_every_key_of_the_rest() {
             format: Format::Json,
             level: "warn,postrider_relay=debug".to_owned()
         }
+    );
+}
+
+/// Every key of the reference is in what `config show` prints, so nobody has to guess what is in force.
+#[test]
+fn what_is_in_force_names_every_key() {
+    let shown = reference().show();
+    // A secret that came from a file is shown as the secret that it is.
+    let hidden = [
+        "url_file",
+        "password_file",
+        "token_file",
+        "listen_url_file",
+        "password",
+        "token",
+    ];
+    let keys = include_str!("../../../reference.toml")
+        .lines()
+        .filter_map(|line| {
+            let key = line.split_once('=')?.0.trim();
+            key.chars()
+                .all(|c| c.is_ascii_lowercase() || c == '_')
+                .then_some(key)
+        });
+    for key in keys.filter(|key| !key.is_empty() && !hidden.contains(key)) {
+        assert!(has(&shown, key), "{key} is not in {shown}");
+    }
+}
+
+fn has(value: &serde_json::Value, key: &str) -> bool {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.contains_key(key) || fields.values().any(|value| has(value, key))
+        }
+        serde_json::Value::Array(items) => items.iter().any(|value| has(value, key)),
+        _ => false,
+    }
+}
+
+/// What is shown for a key that is not set is what the store and the sink do without it.
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[test]
+fn what_is_shown_without_a_key_is_what_holds() {
+    use super::super::{postgres, rabbitmq::defaults};
+    let store = postrider_postgres::PgOptions::default();
+    assert_eq!(
+        (store.schema.as_str(), store.shards, store.connect_timeout),
+        (
+            postgres::DEFAULT_SCHEMA,
+            postgres::DEFAULT_SHARDS,
+            postgres::DEFAULT_CONNECT_TIMEOUT
+        )
+    );
+    assert!(!store.strict_keys && !store.poll_only);
+    let sink = postrider_rabbitmq::RabbitOptions::new("amqp://localhost");
+    assert_eq!(
+        (sink.channels, sink.prefetch, sink.max_message_bytes),
+        (
+            defaults::CHANNELS,
+            defaults::PREFETCH,
+            defaults::MAX_MESSAGE_BYTES
+        )
+    );
+    assert_eq!(
+        (sink.confirm_timeout, sink.connect_timeout),
+        (defaults::CONFIRM_TIMEOUT, defaults::CONNECT_TIMEOUT)
     );
 }
