@@ -6,8 +6,10 @@
 
 mod bare;
 mod console;
+mod copies;
 mod drain;
 mod insert;
+mod listen;
 mod null;
 mod purge;
 mod rabbitmq;
@@ -52,6 +54,10 @@ enum Command {
     WatchQueue(rabbitmq::Queue),
     /// Takes what is in a queue of RabbitMQ and publishes it again, without an engine
     PublishAgain(rabbitmq::Again),
+    /// Fills a queue of RabbitMQ with events, some of them several times
+    Copies(copies::Args),
+    /// Listens to a queue of RabbitMQ until standard input ends: one row for each event
+    Listen(listen::Args),
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -89,5 +95,7 @@ async fn run(args: Args) -> Result<serde_json::Value, Failure> {
         Command::Insert(insert) => insert::run(&args.url, insert).await,
         Command::WatchQueue(queue) => rabbitmq::watch(queue).await,
         Command::PublishAgain(again) => rabbitmq::publish_again(again).await,
+        Command::Copies(copies) => copies::publish(copies).await,
+        Command::Listen(listen) => listen::until_told(&args.url, listen).await,
     }
 }

@@ -24,12 +24,16 @@ mod follow;
 mod four_queues;
 mod graceful_stop;
 mod idle_and_latency;
+mod inbox_overhead;
 mod kill_relays;
 mod late_commits;
 mod level_one;
+mod listener_poison;
+mod listeners;
 mod lost_address;
 mod memory_million;
 mod monitoring_sql;
+mod once;
 mod operated;
 mod outcome;
 mod pair;
@@ -258,6 +262,21 @@ const SCENARIOS: &[Scenario] = &[
         play: archive_restore::play,
     },
     Scenario {
+        name: "once-rabbitmq-postgres",
+        what: "every event several times at four listeners, two of them killed: one effect each",
+        play: once::play,
+    },
+    Scenario {
+        name: "inbox-overhead",
+        what: "a listener with the inbox beside one that does the same transactions without it",
+        play: inbox_overhead::play,
+    },
+    Scenario {
+        name: "listener-poison",
+        what: "events that no handler can use, one that ends its process, and no place for dead letters at first",
+        play: listener_poison::play,
+    },
+    Scenario {
         name: "monitoring-sql",
         what: "the monitoring queries of the documentation give the right numbers",
         play: monitoring_sql::play,
@@ -320,14 +339,13 @@ const MEASURED: &[&str] = &[
     "idle-and-latency",
     "drain-rabbitmq",
     "poison-key",
+    "inbox-overhead",
 ];
 
-/// The names of the scenarios that `cargo xtask test` plays.
 pub(crate) fn tested() -> impl Iterator<Item = &'static str> {
     names().filter(|name| !MEASURED.contains(name))
 }
 
-/// The names of all scenarios.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SCENARIOS.iter().map(|scenario| scenario.name)
 }

@@ -1,7 +1,8 @@
 //! Messages as they lie in a queue, for scenarios that look at every field of them.
 
-use lapin::options::BasicGetOptions;
-use lapin::{Connection, ConnectionProperties};
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use serde_json::Value;
 
 use super::Pair;
@@ -32,6 +33,67 @@ impl Pair<'_> {
             }
             connection.close(200, "done".into()).await?;
             Ok(messages)
+        })
+    }
+
+    /// How many messages are in a queue that nobody holds.
+    pub(in crate::scenario) fn ready(&self, queue: &str) -> Result<u64> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let options = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let declared = channel
+                .queue_declare(queue.into(), options, FieldTable::default())
+                .await?;
+            let count = declared.message_count();
+            connection.close(200, "done".into()).await?;
+            Ok(u64::from(count))
+        })
+    }
+
+    /// Takes everything that is in a queue now; gives one header of each message.
+    pub(in crate::scenario) fn headers(&self, queue: &str, name: &str) -> Result<Vec<String>> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let mut found = Vec::new();
+            while let Some(got) = channel
+                .basic_get(queue.into(), BasicGetOptions { no_ack: true })
+                .await?
+            {
+                let headers = got.delivery.properties.headers().as_ref();
+                let value = headers.and_then(|headers| headers.inner().get(name));
+                found.push(match value {
+                    Some(AMQPValue::LongString(text)) => text.to_string(),
+                    _ => String::new(),
+                });
+            }
+            connection.close(200, "done".into()).await?;
+            Ok(found)
+        })
+    }
+
+    /// Makes an exchange that gives everything to a queue.
+    pub(in crate::scenario) fn lead_to(&self, exchange: &str, queue: &str) -> Result<()> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let options = ExchangeDeclareOptions {
+                durable: true,
+                ..ExchangeDeclareOptions::default()
+            };
+            let nothing = FieldTable::default;
+            channel
+                .exchange_declare(exchange.into(), ExchangeKind::Fanout, options, nothing())
+                .await?;
+            let (options, key) = (QueueBindOptions::default(), "".into());
+            channel
+                .queue_bind(queue.into(), exchange.into(), key, options, nothing())
+                .await?;
+            Ok(connection.close(200, "done".into()).await?)
         })
     }
 }
