@@ -72,6 +72,19 @@ fn the_snippets_of_the_sql_contract_are_the_files_that_are_tested() {
 }
 
 #[test]
+fn the_recipes_of_the_inbox_are_the_files_that_are_tested() {
+    let page = read("docs/exactly-one-effect.md");
+    for file in ["inbox.py", "inbox_sqlite.py"] {
+        let text = read(&format!("testkit/languages/python/{file}"));
+        let block = format!("```python\n{text}```");
+        assert!(
+            page.contains(&block),
+            "docs/exactly-one-effect.md must have testkit/languages/python/{file}:\n{block}"
+        );
+    }
+}
+
+#[test]
 fn the_monitoring_queries_of_the_page_are_those_that_are_tested() {
     let page = read("docs/sql-contract.md");
     for file in ["postgresql.sql", "sqlite.sql"] {
@@ -245,7 +258,7 @@ fn every_fault_has_a_test_that_exists_or_says_why_not() {
             "docs/faults.md, {id}: {shown}"
         );
     }
-    let sections = [("A", 33), ("B", 29), ("C", 18), ("G", 17)];
+    let sections = [("A", 33), ("B", 29), ("C", 18), ("D", 19), ("G", 17)];
     let all = sections.map(|(section, last)| (1..=last).map(move |n| format!("{section}{n}")));
     assert_eq!(ids, all.into_iter().flatten().collect::<Vec<_>>());
 }

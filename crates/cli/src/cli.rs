@@ -10,10 +10,12 @@ use crate::args::{
 
 mod archive;
 mod dead;
+mod inbox;
 mod operate;
 
 pub use archive::{ArchiveArgs, ArchiveCommand};
 pub use dead::DeadCommand;
+pub use inbox::{ForgetArgs, InboxCommand};
 pub use operate::{JobArg, JobCommand, ScheduleCommand};
 
 const EXIT_CODES: &str = "\
@@ -262,6 +264,12 @@ Examples:
     #[command(after_long_help = operate::PURGE)]
     Purge(PurgeArgs),
 
+    /// Look after the records of what took effect
+    ///
+    /// Of the inboxes that are configured as `[inbox.NAME]`; without any, of the table inbox beside each outbox.
+    #[command(subcommand)]
+    Inbox(InboxCommand),
+
     /// Keep the history in files: compressed lines of JSON with checksums
     #[command(subcommand)]
     Archive(ArchiveCommand),
@@ -304,6 +312,7 @@ Examples:
   postrider migrate print
   postrider migrate print --from 2
   postrider migrate print --down
+  postrider migrate print --inbox
 
 All steps are one transaction, so a script that fails leaves nothing behind.
 
@@ -331,6 +340,9 @@ pub struct PrintArgs {
     /// The grants without the tables
     #[arg(long, requires = "role", conflicts_with = "from")]
     pub grants: bool,
+    /// The table of the inboxes instead
+    #[arg(long, conflicts_with_all = ["down", "from", "role", "outbox"])]
+    pub inbox: bool,
 }
 
 /// Which outbox.

@@ -17,6 +17,7 @@ mod config;
 mod demo;
 mod duties;
 mod failure;
+mod inbox;
 mod lines;
 mod logging;
 mod output;
@@ -154,6 +155,7 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
         Command::Job(command) => job(command, config, out).await,
         Command::Audit { limit, outbox } => run::audit::audit(config, out, outbox.as_deref(), *limit).await,
         Command::Purge(args) => run::purge::purge(config, out, args).await,
+        Command::Inbox(command) => run::inbox::inbox(config, out, command).await,
         Command::Archive(command) => run::archive::archive(config, out, command).await,
     }
 }
@@ -165,6 +167,7 @@ async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Resu
         MigrateCommand::Down { outbox, yes } => {
             run::migrate::down(config, out, outbox.outbox.as_deref(), *yes).await
         }
+        MigrateCommand::Print(args) if args.inbox => run::inbox::print(config, out),
         MigrateCommand::Print(args) => run::migrate::print(config, out, args),
     }
 }

@@ -47,7 +47,8 @@ fn store(name: &str, outbox: &Outbox, place: &Postgres) -> Result<PgStore, Failu
     })
 }
 
-fn options(outbox: &Outbox, place: &Postgres) -> PgOptions {
+/// The settings of a database.
+pub fn options(outbox: &Outbox, place: &Postgres) -> PgOptions {
     let mut options = PgOptions::default()
         .prefix(&outbox.prefix)
         .history(outbox.history)

@@ -31,6 +31,10 @@ pub enum Missing {
 
 /// The outboxes that a command is about: all, or the one that was named.
 pub fn chosen<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
+    if config.outboxes.is_empty() {
+        let failure = Failure::input("no outbox is configured");
+        return Err(failure.advice("add one, for example [outbox.main] with url = \"sqlite:postrider.db\""));
+    }
     let Some(name) = name else {
         return Ok(config
             .outboxes
@@ -156,6 +160,9 @@ pub fn check(config: &Config) -> Result<(), Failure> {
             Place::Sqlite(_) => {}
         }
     }
+    for (name, inbox) in &config.inboxes {
+        crate::inbox::check(name, inbox)?;
+    }
     for (name, broker) in &config.brokers {
         match &broker.kind {
             Kind::Other { scheme, .. } => {
@@ -256,9 +263,9 @@ fn backend(scheme: &str) -> Option<&'static str> {
 }
 
 /// A url that no backend of this program takes.
-fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
+pub fn unsupported(what: &str, name: &str, scheme: &str) -> Problem {
     let known = match what {
-        "outbox" => "sqlite:PATH and postgres://USER@HOST/DATABASE",
+        "outbox" | "inbox" => "sqlite:PATH and postgres://USER@HOST/DATABASE",
         _ => "amqp://HOST, amqps://HOST, file:PATH, stdout: and memory:",
     };
     let text = match backend(scheme) {

@@ -10,6 +10,7 @@ pub mod dead;
 mod drive;
 pub mod edit;
 pub mod events;
+pub mod inbox;
 pub mod init;
 pub mod job;
 pub mod migrate;

@@ -88,6 +88,9 @@ pub fn parse(
     for outbox in config.outboxes.values_mut() {
         outbox.place_of_url = place(&outbox.span);
     }
+    for inbox in config.inboxes.values_mut() {
+        inbox.database.place_of_url = place(&inbox.database.span);
+    }
     for broker in config.brokers.values_mut() {
         broker.place_of_url = place(&broker.span);
     }

@@ -12,6 +12,7 @@ mod destination;
 pub mod duration;
 mod env;
 mod error;
+mod inbox;
 mod load;
 mod mask;
 mod nearest;
@@ -40,6 +41,7 @@ pub use admin::{Admin, DEFAULT_LISTEN, Listen};
 pub use broker::{Broker, Kind};
 pub use cleanup::{Cleanup, Format, Log};
 pub use error::{ConfigError, Place as ErrorPlace, Problem};
+pub use inbox::Inbox;
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
@@ -59,6 +61,8 @@ pub use secret::open_to_others;
 struct Document {
     #[serde(default)]
     outbox: BTreeMap<Spanned<String>, outbox::OutboxTable>,
+    #[serde(default)]
+    inbox: BTreeMap<Spanned<String>, inbox::InboxTable>,
     #[serde(default)]
     broker: BTreeMap<Spanned<String>, broker::BrokerTable>,
     #[serde(default)]
@@ -80,6 +84,8 @@ struct Document {
 pub struct Config {
     pub origin: Origin,
     pub outboxes: BTreeMap<String, Outbox>,
+    /// The inboxes that are configured; without any, there may be one beside each outbox.
+    pub inboxes: BTreeMap<String, Inbox>,
     pub brokers: BTreeMap<String, Broker>,
     pub router: Router,
     pub relay: Relay,
@@ -109,6 +115,13 @@ impl Document {
             cleanup.fits(name.get_ref(), outbox.history)?;
             outboxes.insert(name.into_inner(), outbox);
         }
+        let mut inboxes = BTreeMap::new();
+        for (name, table) in self.inbox {
+            check_name(&name)?;
+            secret_files.extend(table.secret_files());
+            let inbox = table.resolve(&name, &cleanup)?;
+            inboxes.insert(name.into_inner(), inbox);
+        }
         let mut brokers = BTreeMap::new();
         for (name, table) in self.broker {
             check_name(&name)?;
@@ -119,12 +132,12 @@ impl Document {
         require(
             "outbox",
             "[outbox.main]\\nurl = \"sqlite:postrider.db\"",
-            outboxes.is_empty(),
+            outboxes.is_empty() && inboxes.is_empty(),
         )?;
         require(
             "route",
             "[[route]]\\nto = [{ broker = \"events\" }]",
-            self.route.is_empty(),
+            self.route.is_empty() && !outboxes.is_empty(),
         )?;
         let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
         let health = self.health.resolve(&relay)?;
@@ -133,6 +146,7 @@ impl Document {
         Ok(Config {
             origin,
             outboxes,
+            inboxes,
             brokers,
             router,
             relay,

@@ -29,16 +29,16 @@ const MAX_PREFIX: usize = 32;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutboxTable {
-    url: Option<Spanned<Hidden>>,
-    url_file: Option<Spanned<PathBuf>>,
-    user: Option<Spanned<String>>,
-    password: Option<Spanned<Hidden>>,
-    password_file: Option<Spanned<PathBuf>>,
-    prefix: Option<Spanned<String>>,
-    history: Option<Keep>,
-    dedup: Option<Keep>,
-    busy_timeout: Option<Spanned<Span>>,
-    postgres: Option<Spanned<PostgresTable>>,
+    pub(super) url: Option<Spanned<Hidden>>,
+    pub(super) url_file: Option<Spanned<PathBuf>>,
+    pub(super) user: Option<Spanned<String>>,
+    pub(super) password: Option<Spanned<Hidden>>,
+    pub(super) password_file: Option<Spanned<PathBuf>>,
+    pub(super) prefix: Option<Spanned<String>>,
+    pub(super) history: Option<Keep>,
+    pub(super) dedup: Option<Keep>,
+    pub(super) busy_timeout: Option<Spanned<Span>>,
+    pub(super) postgres: Option<Spanned<PostgresTable>>,
 }
 
 /// One outbox.
@@ -118,6 +118,20 @@ impl Place {
             Place::Sqlite(path) => (std::path::absolute(path).unwrap_or_else(|_| path.clone()), None),
             Place::Postgres(postgres) => (postgres.url.expose().into(), postgres.schema.as_deref()),
             Place::Other { url, .. } => (url.expose().into(), None),
+        }
+    }
+
+    /// Whether two places are in one database, as far as their settings tell; in PostgreSQL, whatever their schemas.
+    pub fn is_in_the_database_of(&self, other: &Place) -> bool {
+        self.database().0 == other.database().0
+    }
+
+    /// The kind of its url.
+    pub fn scheme(&self) -> &str {
+        match self {
+            Place::Sqlite(_) => "sqlite",
+            Place::Postgres(_) => "postgres",
+            Place::Other { scheme, .. } => scheme,
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::duration::{show, show_keep};
 use super::postgres::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_SCHEMA, DEFAULT_SHARDS};
 use super::rabbitmq::{BindingTable, Declare, ExchangeTable, QueueTable, defaults};
-use super::{Admin, Broker, Cleanup, Config, Kind, Outbox, Place, Postgres, Rabbit, Relay};
+use super::{Admin, Broker, Cleanup, Config, Inbox, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
 const REDACTED: &str = "[redacted]";
@@ -42,6 +42,10 @@ impl Config {
             },
             "admin": admin(&self.admin),
         });
+        if !self.inboxes.is_empty() {
+            let inboxes = self.inboxes.iter();
+            value["inbox"] = inboxes.map(|(name, it)| (name.clone(), inbox(it))).collect();
+        }
         if let Some(on_dead) = &self.on_dead {
             value["on_dead"] = json!({ "timeout": show(on_dead.timeout) });
             if let Some(command) = &on_dead.command {
@@ -93,6 +97,18 @@ fn outbox(it: &Outbox) -> Value {
         Place::Other { .. } => {}
     }
     login(&mut value, it.user.as_deref(), it.password.is_some());
+    value
+}
+
+fn inbox(it: &Inbox) -> Value {
+    let mut value = outbox(&it.database);
+    if let Some(shown) = value.as_object_mut() {
+        // What is the outbox's alone.
+        let table = shown.remove("prefix");
+        let _ = (shown.remove("history"), shown.remove("dedup"));
+        shown.extend(table.map(|table| ("table".to_owned(), table)));
+        shown.insert("retention".to_owned(), show(it.retention).into());
+    }
     value
 }
 

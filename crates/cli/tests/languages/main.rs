@@ -6,6 +6,7 @@
 mod arrived;
 mod cases;
 mod commands;
+mod inbox;
 mod install;
 mod programs;
 mod psql;

@@ -2,7 +2,7 @@
 
 use crate::support::Place;
 
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 40] = [
     &["demo"],
     &["init"],
     &["migrate", "up"],
@@ -37,6 +37,9 @@ const COMMANDS: [&[&str]; 37] = [
     &["job", "cancel"],
     &["audit"],
     &["purge"],
+    &["inbox", "migrate"],
+    &["inbox", "forget"],
+    &["inbox", "purge"],
     &["archive", "write"],
     &["archive", "verify"],
     &["archive", "restore"],

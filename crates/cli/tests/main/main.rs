@@ -16,6 +16,7 @@ mod faults;
 mod flow;
 mod help;
 mod http;
+mod inbox;
 mod jobs;
 #[cfg(feature = "postgres")]
 mod postgres;

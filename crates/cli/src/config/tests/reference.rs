@@ -99,6 +99,37 @@ fn the_reference_sets_every_key_of_outboxes_and_brokers() {
 }
 
 #[test]
+fn the_reference_sets_every_key_of_inboxes() {
+    let config = reference();
+    let mailer = &config.inboxes["mailer"];
+    let Place::Postgres(postgres) = &mailer.database.place else {
+        panic!("{:?}", mailer.database.place);
+    };
+    assert!(postgres.url.expose().ends_with("//db.internal/mailer"));
+    assert_eq!(postgres.schema.as_deref(), Some("mail"));
+    assert_eq!(postgres.poll_only, Some(true));
+    assert_eq!(postgres.connect_timeout, Some(secs(4)));
+    assert!(postgres.ca_file.is_some());
+    assert_eq!(mailer.database.user.as_deref(), Some("mailer"));
+    assert!(mailer.database.password.is_some());
+    assert_eq!(mailer.database.prefix, "seen");
+    assert_eq!(mailer.retention, secs(90 * 86_400));
+    let local = &config.inboxes["local"];
+    assert_eq!(local.database.place.show(), "sqlite:mailer.db");
+    assert_eq!(local.database.busy_timeout, secs(2));
+    assert_eq!(
+        (local.database.prefix.as_str(), local.retention),
+        ("inbox", secs(60 * 86_400)),
+        "the defaults"
+    );
+    assert!(config.inboxes["other"].database.password.is_some());
+    let shown = config.show();
+    assert_eq!(shown["inbox"]["mailer"]["table"], "seen");
+    assert_eq!(shown["inbox"]["mailer"]["retention"], "90d");
+    assert_eq!(shown["inbox"]["mailer"].get("history"), None);
+}
+
+#[test]
 fn the_reference_sets_every_key_of_routes() {
     let config = reference();
     let [first, second, third] = config.router.routes() else {
