@@ -68,7 +68,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            eprintln!("{failure}");
+            eprintln!("{}", postrider_core::causes(&*failure));
             ExitCode::FAILURE
         }
     }

@@ -80,8 +80,13 @@ impl Inbox {
 
     /// Makes the table where it is missing.
     pub async fn migrate(&self, client: &Client) -> Result<(), StoreError> {
+        // Listeners start together, and `IF NOT EXISTS` looks before it waits: one at a time.
+        let turn = format!(
+            "SELECT pg_advisory_xact_lock(hashtextextended('postrider {}', 0));",
+            self.tables.prefix()
+        );
         client
-            .batch_execute(&self.sql())
+            .batch_execute(&format!("{turn}\n{}", self.sql()))
             .await
             .map_err(|error| store_error(error, "making the inbox table"))
     }

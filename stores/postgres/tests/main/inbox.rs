@@ -55,6 +55,24 @@ fn inserts() -> Arc<PgHandler> {
     })
 }
 
+/// Listeners that start together all make the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_may_make_the_table_at_once() {
+    let db = Db::without_tables(PgOptions::default());
+    let barrier = Arc::new(Barrier::new(8));
+    let mut making = Vec::new();
+    for _ in 0..8 {
+        let (client, barrier) = (db.connect().await, Arc::clone(&barrier));
+        making.push(tokio::spawn(async move {
+            barrier.wait().await;
+            Inbox::default().migrate(&client).await
+        }));
+    }
+    for made in making {
+        made.await.expect("no panic").expect("the table is made");
+    }
+}
+
 /// Two transactions that read what the other writes: one of them is refused by the server, and tried again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_serialisation_failure_is_tried_again() {
