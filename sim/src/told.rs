@@ -103,8 +103,11 @@ impl Told {
                 "pause: {events} events were handed to {destination}, which is paused"
             ));
         }
-        let limits = self.controls.limits.get(destination).copied();
-        let limits = limits.unwrap_or(configured);
+        let changed = self.controls.limits.get(destination).copied().unwrap_or_default();
+        let limits = Limits {
+            max_in_flight: changed.max_in_flight.or(configured.max_in_flight),
+            max_rate: changed.max_rate.or(configured.max_rate),
+        };
         let flying = self.unanswered.values().filter(|(at, _)| at == destination);
         let flying: usize = flying.map(|(_, events)| events.len()).sum();
         if limits.max_in_flight.is_some_and(|most| flying > most as usize) {

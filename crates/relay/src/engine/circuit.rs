@@ -118,8 +118,14 @@ impl Circuit {
         }
     }
 
+    /// What people changed, and of what they left alone what was configured: whoever slows a destination down must not
+    /// take away the other bound that protects it.
     pub(super) fn set_limits(&mut self, changed: Option<&Limits>) {
-        self.limits = changed.copied().unwrap_or(self.configured);
+        let changed = changed.copied().unwrap_or_default();
+        self.limits = Limits {
+            max_in_flight: changed.max_in_flight.or(self.configured.max_in_flight),
+            max_rate: changed.max_rate.or(self.configured.max_rate),
+        };
     }
 
     /// How many events may be handed over now in one call; `probe` when a single head is wanted.

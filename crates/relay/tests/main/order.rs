@@ -139,9 +139,25 @@ async fn a_scheduled_event_leaves_at_its_time_and_makes_nobody_wait() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_are_in_flight_than_the_destination_allows() {
-    let (store, sink) = (MemoryStore::new(16), MemorySink::new());
+    at_most_seven_are_in_flight(&MemoryStore::new(16)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_limits_the_rate_leaves_the_other_limit_alone() {
+    let store = MemoryStore::new(16);
+    let quick = Limits {
+        max_rate: Some(1_000_000),
+        ..Limits::default()
+    };
+    store.with_model(|model, _| model.limit("limited".into(), Some(quick)));
+    at_most_seven_are_in_flight(&store).await;
+}
+
+/// As the destination is configured.
+async fn at_most_seven_are_in_flight(store: &MemoryStore) {
+    let sink = MemorySink::new();
     let keys = many_keys(40);
-    commit(&store, &keys, 5);
+    commit(store, &keys, 5);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counting = FnSink::before(&sink, {
         let (now, most) = (now.clone(), most.clone());
@@ -159,7 +175,7 @@ async fn no_more_are_in_flight_than_the_destination_allows() {
     });
     let mut limited = destination("limited");
     limited.limits.max_in_flight = Some(7);
-    let relay = builder(&store)
+    let relay = builder(store)
         .sink_named("limited", Arc::new(counting))
         .router(all_to(vec![limited]));
     drained(&relay.build().unwrap()).await;
