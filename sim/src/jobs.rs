@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{
     DestinationName, EventId, Filter, HistoryAsk, HistoryRow, JobId, JobKind, JobState, JobVerb, NewJob,
-    Replay, Verb,
+    Replay, Restore, Verb,
 };
 use postrider_relay::engine::Plant;
 use postrider_testkit::model::Record;
@@ -53,7 +53,7 @@ impl World {
         let Some(last) = rows.last() else { return };
         let cursor = postrider_core::Cursor::at(last.seq.0 as i64, "");
         self.faults.count(Fault::Restore);
-        let id = self.begin_job(JobKind::Restore, Filter::default());
+        let id = self.begin_job(JobKind::Restore(Restore::default()), Filter::default());
         self.db.model.restore(self.now, &id, &rows, cursor.clone());
         self.db.model.mark(self.now, &id, cursor, 0, true);
         if self.people.chance(0.5) {

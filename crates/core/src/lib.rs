@@ -59,7 +59,7 @@ pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
 pub use console::{
     Act, AuditEntry, AuditPage, Chunk, Console, Control, Cursor, Edit, EventRecord, Group, InForce, Job,
     JobId, JobKind, JobState, JobVerb, Left, List, Listing, LiveRelay, Moment, NewJob, Original, Replay,
-    Route as RecordedRoute, Scope, Sent, SentPage, Stats, Status, Step, Story, Verb, What,
+    Restore, Route as RecordedRoute, Scope, Sent, SentPage, Stats, Status, Step, Story, Verb, What,
 };
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};

@@ -107,6 +107,20 @@ pub enum Kept {
     Inbox(String),
 }
 
+impl Kept {
+    /// The word of the audit.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Kept::History => "history",
+            Kept::Audit => "audit",
+            Kept::Jobs => "jobs",
+            Kept::Originals => "originals",
+            Kept::Restored => "restored",
+            Kept::Inbox(name) => name,
+        }
+    }
+}
+
 /// One step of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
@@ -116,10 +130,10 @@ pub struct Purge {
     pub older_than: Duration,
     /// At most so many rows in this step.
     pub limit: u32,
-    /// Only count, as far as that is cheap.
+    /// Only count, and all that would go, whatever the limit is.
     pub dry_run: bool,
-    /// Nothing behind this place of the history, because it was not archived yet.
-    pub not_after: Option<Seq>,
+    /// Of the history only what was published before this moment, because the rest is in no archive yet.
+    pub before: Option<Timestamp>,
     /// Only what goes at little cost: where the history is kept by day, whole days.
     pub in_bulk: bool,
     /// Who asks, for the audit; none: the housekeeping itself.
@@ -134,7 +148,7 @@ impl Purge {
             older_than,
             limit,
             dry_run: false,
-            not_after: None,
+            before: None,
             in_bulk: false,
             actor: None,
         }

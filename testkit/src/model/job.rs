@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Seq, Step, Verb};
+use postrider_core::{Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Seq, Step, Verb};
 
 use super::act::Stride;
 use super::audit::Deed;
@@ -21,11 +21,23 @@ impl Filed {
     pub(super) fn from(&self) -> Option<Place> {
         self.job.cursor.as_ref().and_then(|cursor| place_of(cursor).ok())
     }
+
+    /// Whether a replay has still to make copies.
+    pub(super) fn has_to_read(&self) -> bool {
+        self.from().is_none_or(|(seq, _)| seq <= self.bound)
+    }
 }
 
 impl Model {
     /// Begins a job under this id; see `Console::begin`.
     pub fn begin_job(&mut self, now: Duration, id: JobId, job: NewJob) -> Job {
+        let bound = match &job.kind {
+            JobKind::Replay(Replay {
+                restored: Some(restored),
+                ..
+            }) => self.restored_by(restored).map(|record| record.row.seq).max(),
+            _ => Some(self.last_seq),
+        };
         let filed = Filed {
             job: Job {
                 id: id.clone(),
@@ -40,7 +52,7 @@ impl Model {
                 begun_at: time(now),
                 updated_at: time(now),
             },
-            bound: self.last_seq,
+            bound: bound.unwrap_or(Seq(0)),
         };
         let job = filed.job.clone();
         self.jobs.push(filed);
@@ -62,7 +74,7 @@ impl Model {
             match &filed.job.kind {
                 JobKind::Act(verb) => refused = self.step_verb(now, &filed, verb, limit),
                 JobKind::Replay(replay) => self.step_replay(now, &filed, replay, limit),
-                JobKind::Archive | JobKind::Restore => {}
+                JobKind::Archive | JobKind::Restore(_) => {}
             }
         }
         let job = self.answer(self.filed(id)?);
@@ -91,14 +103,9 @@ impl Model {
 
     /// How far a job has come; none: there is no such job. One that is not running stays as it is.
     pub fn mark(&mut self, now: Duration, id: &JobId, at: Cursor, rows: u64, done: bool) -> Option<Job> {
-        let filed = self.jobs.iter_mut().find(|filed| filed.job.id == *id)?;
-        if filed.job.state == JobState::Running {
-            filed.job.cursor = Some(at);
-            filed.job.touched += rows;
-            filed.job.updated_at = time(now);
-            if done {
-                filed.job.state = JobState::Done;
-            }
+        let job = self.filed(id)?.job.clone();
+        if job.state == JobState::Running {
+            self.advance(now, &job, Some(at), (rows, 0), done);
         }
         Some(self.answer(self.filed(id)?))
     }
@@ -140,7 +147,7 @@ impl Model {
             let deed = Deed {
                 touched,
                 job: Some(job.id.clone()),
-                ..Deed::of(&job.actor, job.kind.as_str(), job.filter.to_json().to_string())
+                ..Deed::of(&job.actor, job.kind.as_str(), job.kind.spec(&job.filter))
             };
             self.note(now, deed);
         }

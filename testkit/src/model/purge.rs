@@ -8,11 +8,14 @@ use super::audit::Deed;
 use super::{Model, time};
 
 impl Model {
-    /// Removes what is older than its term; see `Upkeep::purge`. None: no such thing is kept here.
-    pub fn purge(&mut self, now: Duration, purge: &Purge) -> Option<Purged> {
-        let limit = purge.limit as usize;
+    /// Removes what is older than its term; see `Upkeep::purge`.
+    pub fn purge(&mut self, now: Duration, purge: &Purge) -> Purged {
+        let limit = match purge.dry_run {
+            true => usize::MAX,
+            false => purge.limit as usize,
+        };
         let rows = match &purge.what {
-            Kept::History => self.purge_history(now, purge),
+            Kept::History => self.purge_history(now, purge, limit),
             Kept::Audit => {
                 let old = |at: Timestamp| is_old(now, at, purge.older_than);
                 let entries = self.audit.iter().filter(|(_, entry)| old(entry.at));
@@ -39,22 +42,24 @@ impl Model {
                 let places: Vec<_> = old.map(|(place, _)| place.clone()).take(limit).collect();
                 remove(purge, places, |place| drop(self.restored.remove(place)))
             }
-            Kept::Inbox(_) => return None,
+            // There are no inboxes here, and so nothing in them.
+            Kept::Inbox(_) => 0,
         };
-        if let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run) {
+        if let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run && rows > 0) {
+            let detail = serde_json::json!({ "what": purge.what.as_str() }).to_string();
             let deed = Deed {
                 touched: rows,
-                ..Deed::of(actor, "purge", "{}".to_owned())
+                ..Deed::of(actor, "purge", detail)
             };
             self.note(now, deed);
         }
-        let more = rows >= u64::from(purge.limit);
-        Some(Purged {
+        let more = !purge.dry_run && rows >= u64::from(purge.limit);
+        Purged {
             rows,
             exact: true,
             more,
             held: self.held(now, purge).filter(|_| !more),
-        })
+        }
     }
 
     /// Whether a job that has not ended writes or reads what this one restored.
@@ -63,16 +68,17 @@ impl Model {
             JobKind::Replay(replay) => replay.restored.as_ref() == Some(restored),
             _ => false,
         };
-        let jobs = self.jobs.iter().map(|filed| &filed.job);
-        jobs.filter(|job| !has_ended(job))
-            .any(|job| job.id == *restored || reads(&job.kind))
+        let mut jobs = self.jobs.iter().filter(|filed| !has_ended(&filed.job));
+        jobs.any(|filed| filed.job.id == *restored || reads(&filed.job.kind) && filed.has_to_read())
     }
 
     /// Which replay keeps history that is old enough, in words.
     fn held(&self, now: Duration, purge: &Purge) -> Option<String> {
         let (job, passed) = self.passed_by_replays()?;
         let is_held = |record: &super::rows::Record| {
-            is_older(now, record.at, purge.older_than) && record.row.seq > passed
+            is_older(now, record.at, purge.older_than)
+                && purge.before.is_none_or(|before| time(record.at) < before)
+                && record.row.seq > passed
         };
         let held = purge.what == Kept::History && self.history.values().any(is_held);
         held.then(|| format!("the replay {job} has still to read it"))
@@ -84,7 +90,7 @@ impl Model {
         let replays = self
             .jobs
             .iter()
-            .filter(|filed| reads(&filed.job.kind) && !has_ended(&filed.job));
+            .filter(|filed| reads(&filed.job.kind) && !has_ended(&filed.job) && filed.has_to_read());
         let passed = replays.map(|filed| {
             let passed = filed.from().map_or(Seq(0), |(seq, _)| seq.before());
             (&filed.job.id, passed)
@@ -92,15 +98,15 @@ impl Model {
         passed.min_by_key(|(_, passed)| *passed)
     }
 
-    fn purge_history(&mut self, now: Duration, purge: &Purge) -> u64 {
+    fn purge_history(&mut self, now: Duration, purge: &Purge, limit: usize) -> u64 {
         let passed = self.passed_by_replays().map_or(Seq::MAX, |(_, passed)| passed);
-        let archived = purge.not_after.unwrap_or(Seq::MAX);
+        let archived = purge.before.unwrap_or(Timestamp(i64::MAX));
         let old = self.history.iter().filter(|(_, record)| {
             is_older(now, record.at, purge.older_than)
-                && record.row.seq <= archived
+                && time(record.at) < archived
                 && (record.row.seq <= passed || is_older(now, record.at, purge.longest()))
         });
-        let numbers: Vec<u64> = old.map(|(n, _)| *n).take(purge.limit as usize).collect();
+        let numbers: Vec<u64> = old.map(|(n, _)| *n).take(limit).collect();
         remove(purge, numbers, |n| {
             if let Some(record) = self.history.remove(n)
                 && let Some(known) = self.history_by_id.get_mut(record.row.event_id())

@@ -14,14 +14,19 @@ impl Model {
         let room = usize::try_from(room.min(u64::from(limit))).unwrap_or(0);
         let mut rest = self.replayed(now, filed, replay).into_iter();
         let taken: Vec<Record> = rest.by_ref().take(room).collect();
-        let at = taken.last().map(place);
+        let is_end = rest.next().is_none();
+        // Behind its bound it reads no more, and keeps nothing from being removed.
+        let at = match is_end {
+            true => Some((Seq(filed.bound.0.saturating_add(1)), None)),
+            false => taken.last().map(place),
+        };
         for record in &taken {
             let to = replay.to.clone().or(record.destination.clone());
             if let Some(to) = to {
                 self.copy(now, &filed.job, record, to);
             }
         }
-        let ended = rest.next().is_none() && self.waiting_copies(&filed.job.id) == 0;
+        let ended = is_end && self.waiting_copies(&filed.job.id) == 0;
         let touched = taken.len() as u64;
         self.advance(now, &filed.job, at.as_ref().map(cursor), (touched, 0), ended);
     }
@@ -41,6 +46,7 @@ impl Model {
                 && replay.since.is_none_or(|since| time(record.at) >= since)
                 && time(record.at) < until
                 && is_behind(&place(record))
+                && record.row.seq <= filed.bound
                 && filed
                     .job
                     .filter

@@ -1,9 +1,9 @@
 //! The list of all cases.
 
 use super::{
-    Case, Feature, audit, blocked, console, content, control, doorbell, duty, edit, faults, find, job, keep,
-    lease, level_one, lines, operate, order, parked, read, replay, replayed, schedule, settle, share,
-    takeover, versions,
+    Case, Feature, audit, blocked, console, content, control, doorbell, duty, edit, faults, find, history,
+    job, keep, lease, level_one, lines, operate, order, parked, read, replay, replayed, schedule, settle,
+    share, takeover, versions,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -227,6 +227,7 @@ cases! { $ store_suite, store, "Store"
         replayed_rows_are_not_replayed_again [Console Copies];
         a_replay_is_of_what_was_asked_for [Console Copies];
         a_restored_row_is_replayed_byte_exact [Console Copies Histories];
+        what_another_outbox_sent_is_replayed [Console Copies Histories];
     }
     audit {
         what_people_did_is_written_down [Console Audits];
@@ -244,12 +245,17 @@ cases! { $ store_suite, store, "Store"
     keep {
         a_purge_touches_no_queued_or_parked_row [Console Purges];
         a_dry_purge_only_counts [Console Purges];
-        a_purge_stops_at_the_archive [Console Purges Histories];
+        a_purge_stops_at_the_end_of_the_archive [Console Purges Histories Jobs];
+        an_inbox_that_is_not_there_holds_nothing [Console Purges];
         a_purge_leaves_what_a_replay_has_still_to_read [Console Purges Copies];
+        a_replay_that_has_read_all_holds_nothing [Console Purges Copies];
         the_audit_has_its_own_term [Console Purges Audits Controls];
         only_jobs_that_have_ended_are_purged [Console Purges Jobs];
         an_original_stays_as_long_as_its_event [Console Purges Edits];
+    }
+    history {
         what_was_restored_has_its_own_term [Console Purges Histories Jobs];
+        what_was_restored_is_written_down [Console Histories Jobs Audits];
         history_pages_give_every_row_once [Console Histories];
         history_is_asked_for_by_time [Console Histories];
         a_job_with_files_is_marked [Console Histories Jobs];

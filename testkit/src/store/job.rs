@@ -76,7 +76,7 @@ pub(super) async fn each_step_is_audited_with_its_job(bench: Bench) {
     bench.parked(&many_dead(5)).await;
     let job = begun(
         &bench,
-        JobKind::Act(Verb::Discard("old".into())),
+        JobKind::Act(Verb::Discard("because it is old".into())),
         Filter::default(),
     )
     .await;
@@ -88,11 +88,9 @@ pub(super) async fn each_step_is_audited_with_its_job(bench: Bench) {
         .filter(|entry| entry.job.as_ref() == Some(&job.id) && entry.touched > 0)
         .collect();
     assert!(steps.len() >= 3, "steps of two rows: {steps:?}");
-    assert!(
-        steps
-            .iter()
-            .all(|step| step.actor == ANN && step.action == "discard")
-    );
+    assert!(steps.iter().all(|step| step.actor == ANN
+        && step.action == "discard"
+        && step.detail.contains("because it is old")));
     assert_eq!(steps.iter().map(|step| step.touched).sum::<u64>(), job.touched);
     assert_eq!(job.touched, 5);
 }

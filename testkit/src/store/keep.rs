@@ -1,18 +1,18 @@
-//! What is kept for a time, and the history as rows.
+//! What is kept for a time.
 
 use std::time::Duration;
 
 use postrider_core::{
-    Control, Cursor, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Leaves,
-    Payload, Purge, Purged, Replay, Scope, Settled, Timestamp,
+    Control, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Payload, Purge, Purged,
+    Replay, Scope, Settled, Timestamp,
 };
 
 use super::bench::{Bench, Relay};
 use super::job::{ANN, begun, found};
-use super::words::{dead, event, event_with, sent, to, waiting};
+use super::words::{dead, event, sent, to, waiting};
 use crate::wait::eventually;
 
-const HOUR: Duration = Duration::from_secs(3_600);
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 pub(super) async fn a_purge_touches_no_queued_or_parked_row(bench: Bench) {
     let (relay, _) = bench
@@ -51,8 +51,12 @@ pub(super) async fn a_dry_purge_only_counts(bench: Bench) {
         (counted.rows == 3).then_some(())
     })
     .await;
-    let some = bench.upkeep().purge(dry(2)).await.expect("counted");
-    assert!(some.rows >= 2 && (some.more || some.rows == 3), "{some:?}");
+    let all = bench.upkeep().purge(dry(2)).await.expect("counted");
+    assert_eq!(
+        (all.rows, all.more),
+        (3, false),
+        "all of it, whatever the limit is"
+    );
     assert_eq!(
         bench
             .console()
@@ -65,29 +69,71 @@ pub(super) async fn a_dry_purge_only_counts(bench: Bench) {
     );
 }
 
-pub(super) async fn a_purge_stops_at_the_archive(bench: Bench) {
-    let relay = bench.relay("relay").await;
-    history(&bench, &relay, &["a", "b", "c"]).await;
-    let rows = pages(
-        &bench,
-        HistoryAsk {
-            limit: 10,
-            ..everything()
-        },
-    )
-    .await;
-    let archived = rows[1].seq;
+/// By the time of publication: an event that was parked may be published long after one with a higher place.
+pub(super) async fn a_purge_stops_at_the_end_of_the_archive(bench: Bench) {
+    let (relay, _) = bench.parked(&[(event("late", "k"), waiting("d"))]).await;
+    history(&bench, &relay, &["early"]).await;
+    let first = pages(&bench, everything()).await[0].published_at;
+    after(&bench, first).await;
+    let due = relay.due().await.remove(0);
+    let then = postrider_core::Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&due, then).await, Settled::Done);
+    let rows = pages(&bench, everything()).await;
+    let late = rows
+        .iter()
+        .find(|row| row.event_id.as_str() == "late")
+        .expect("a row");
+    after(&bench, late.published_at).await;
+    let archived = Purge {
+        before: Some(late.published_at),
+        ..Purge::of(Kept::History, Duration::ZERO, 10)
+    };
+    let counted = Purge {
+        dry_run: true,
+        ..archived.clone()
+    };
     let upkeep = bench.upkeep();
-    eventually("what is archived is gone", async || {
+    assert_eq!(upkeep.purge(counted).await.expect("counted").rows, 1);
+    let purged = upkeep.purge(archived.clone()).await.expect("purged");
+    assert_eq!((purged.rows, purged.held), (1, None));
+    assert_eq!(upkeep.purge(archived).await.expect("purged").rows, 0);
+    assert_eq!(sent_ids(&bench).await, ["late"]);
+}
+
+pub(super) async fn an_inbox_that_is_not_there_holds_nothing(bench: Bench) {
+    for dry_run in [true, false] {
         let purge = Purge {
-            not_after: Some(archived),
-            ..Purge::of(Kept::History, Duration::ZERO, 10)
+            dry_run,
+            ..Purge::of(Kept::Inbox("no_such_inbox".to_owned()), Duration::ZERO, 10)
         };
-        upkeep.purge(purge).await.expect("purged");
-        (sent_ids(&bench).await.len() == 1).then_some(())
-    })
-    .await;
-    assert_eq!(sent_ids(&bench).await, ["c"]);
+        let purged = bench.upkeep().purge(purge).await.expect("purged");
+        assert_eq!((purged.rows, purged.more), (0, false));
+    }
+}
+
+/// All its copies are made: what is published from then on is none of its business, though they are not sent yet.
+pub(super) async fn a_replay_that_has_read_all_holds_nothing(bench: Bench) {
+    let relay = super::replay::history(&bench, &[event("a", "k")]).await;
+    let job = super::replay::replay(&bench, Replay::default(), Filter::default()).await;
+    for _ in 0..3 {
+        bench.console().step(job.id.clone(), 10).await.expect("a step");
+    }
+    let waits = found(&bench, &job.id).await;
+    assert_eq!((waits.state, waits.waiting), (JobState::Running, 1));
+    bench.commit(&[event("b", "l")]).await;
+    let row = relay.queued().await.remove(0);
+    relay.settle_one(sent(&row, &["d"])).await;
+    all_gone(&bench, Kept::History).await;
+    assert!(sent_ids(&bench).await.is_empty());
+    let copy = relay.due().await.remove(0);
+    let then = postrider_core::Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&copy, then).await, Settled::Done);
+    let step = bench.console().step(job.id, 0).await.expect("a step");
+    assert_eq!(
+        step.job.state,
+        JobState::Done,
+        "nobody needs to make copies to see its end"
+    );
 }
 
 pub(super) async fn a_purge_leaves_what_a_replay_has_still_to_read(bench: Bench) {
@@ -185,162 +231,8 @@ pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
     assert!(original().await.is_none());
 }
 
-pub(super) async fn history_pages_give_every_row_once(bench: Bench) {
-    let relay = bench.relay("relay").await;
-    let many: Vec<_> = (0..25).map(|n| format!("e{n:02}")).collect();
-    let ids: Vec<&str> = many.iter().map(String::as_str).collect();
-    history(&bench, &relay, &ids).await;
-    bench
-        .commit(&[
-            event_with("two", "k", "{ \"n\" : 1 }"),
-            event("thrown", "k"),
-            event("double", "k"),
-        ])
-        .await;
-    let rows = relay.queued().await;
-    let double = super::words::decided(&rows[2], Leaves::Duplicate);
-    let parked = super::words::parks_as(&rows[1], vec![dead(None)]);
-    relay
-        .settle(vec![sent(&rows[0], &["d", "e"]), parked, double], Vec::new())
-        .await;
-    let discard = crate::by_hand::act(postrider_core::Verb::Discard("no".into()), "thrown");
-    bench.console().act(discard).await.expect("discarded");
-    let by_rows = pages(
-        &bench,
-        HistoryAsk {
-            limit: 4,
-            ..everything()
-        },
-    )
-    .await;
-    let by_bytes = pages(
-        &bench,
-        HistoryAsk {
-            max_bytes: 1,
-            ..everything()
-        },
-    )
-    .await;
-    assert_eq!(by_rows, by_bytes);
-    let places: Vec<_> = by_rows
-        .iter()
-        .map(|row| (row.seq, row.destination.clone()))
-        .collect();
-    assert!(
-        places.is_sorted_by(|a, b| a < b),
-        "by place, each once: {places:?}"
-    );
-    // Whether a duplicate leaves a row is the store's own affair.
-    let told = by_rows.iter().filter(|row| row.outcome != "duplicate").count();
-    assert_eq!(told, 25 + 2 + 1);
-    let two: Vec<_> = by_rows
-        .iter()
-        .filter(|row| row.event_id.as_str() == "two")
-        .collect();
-    assert!(
-        two.iter()
-            .all(|row| row.payload == Payload::Text("{ \"n\" : 1 }".to_owned()))
-    );
-    assert_eq!(
-        (two[0].outcome.as_str(), two[0].receipt.as_deref()),
-        ("published", Some("offset 7"))
-    );
-    let thrown = by_rows
-        .iter()
-        .find(|row| row.event_id.as_str() == "thrown")
-        .expect("a row");
-    assert_eq!(
-        (thrown.outcome.as_str(), thrown.reason.as_deref()),
-        ("discarded", Some("no"))
-    );
-    assert_eq!(
-        thrown.error.as_ref().map(|(kind, _)| kind.as_str()),
-        Some("rejected")
-    );
-}
-
-pub(super) async fn history_is_asked_for_by_time(bench: Bench) {
-    let relay = bench.relay("relay").await;
-    history(&bench, &relay, &["a", "b"]).await;
-    let at = pages(&bench, everything()).await[0].published_at;
-    let count = async |since, until| {
-        pages(
-            &bench,
-            HistoryAsk {
-                since,
-                until,
-                ..everything()
-            },
-        )
-        .await
-        .len()
-    };
-    assert_eq!(count(Some(at), None).await, 2, "from that moment");
-    assert_eq!(count(None, Some(at)).await, 0, "and before it");
-    assert_eq!(count(None, Some(Timestamp(at.0 + 3_600_000_000))).await, 2);
-}
-
-pub(super) async fn a_job_with_files_is_marked(bench: Bench) {
-    let job = begun(&bench, JobKind::Archive, Filter::default()).await;
-    let upkeep = bench.upkeep();
-    let mark = async |at: &str, rows, done| {
-        let marked = upkeep
-            .mark(job.id.clone(), Cursor(at.to_owned()), rows, done)
-            .await;
-        marked.expect("marked")
-    };
-    let marked = mark("10:d", 10, false).await;
-    assert_eq!((marked.state, marked.touched), (JobState::Running, 10));
-    assert_eq!(marked.cursor, Some(Cursor("10:d".to_owned())));
-    assert_eq!(mark("17", 7, true).await.state, JobState::Done);
-    let late = mark("99", 1, false).await;
-    assert_eq!((late.state, late.touched), (JobState::Done, 17), "an end is one");
-    assert_eq!(found(&bench, &job.id).await.cursor, Some(Cursor("17".to_owned())));
-    assert!(
-        upkeep
-            .mark("nobody".into(), Cursor("1".to_owned()), 1, false)
-            .await
-            .is_err()
-    );
-}
-
-pub(super) async fn what_was_restored_has_its_own_term(bench: Bench) {
-    let relay = bench.relay("relay").await;
-    history(&bench, &relay, &["a", "b"]).await;
-    let rows = pages(&bench, everything()).await;
-    let job = begun(&bench, JobKind::Restore, Filter::default()).await;
-    let upkeep = bench.upkeep();
-    let restored = upkeep
-        .restore(job.id.clone(), rows, Cursor("2".to_owned()))
-        .await
-        .expect("restored");
-    assert_eq!((restored.touched, restored.state), (2, JobState::Running));
-    for _ in 0..3 {
-        let purged = purge(&bench, Kept::Restored, Duration::ZERO).await;
-        assert_eq!(purged.rows, 0, "not while it is being read back");
-    }
-    let done = upkeep.mark(job.id, Cursor("2".to_owned()), 0, true).await;
-    assert_eq!(done.expect("marked").state, JobState::Done);
-    assert_eq!(
-        purge(&bench, Kept::Restored, HOUR).await.rows,
-        0,
-        "it was read back just now"
-    );
-    let mut gone = 0;
-    eventually("what was restored is gone", async || {
-        gone += purge(&bench, Kept::Restored, Duration::ZERO).await.rows;
-        (gone == 2).then_some(())
-    })
-    .await;
-    assert_eq!(
-        sent_ids(&bench).await,
-        ["a", "b"],
-        "the history is another matter"
-    );
-}
-
 /// Sends events of keys of their own.
-async fn history(bench: &Bench, relay: &Relay, ids: &[&str]) {
+pub(super) async fn history(bench: &Bench, relay: &Relay, ids: &[&str]) {
     let events: Vec<Event> = ids.iter().map(|id| event(id, id)).collect();
     bench.commit(&events).await;
     let rows = relay.queued().await;
@@ -351,7 +243,7 @@ async fn history(bench: &Bench, relay: &Relay, ids: &[&str]) {
     );
 }
 
-async fn purge(bench: &Bench, what: Kept, older_than: Duration) -> Purged {
+pub(super) async fn purge(bench: &Bench, what: Kept, older_than: Duration) -> Purged {
     let purged = bench.upkeep().purge(Purge::of(what, older_than, 100)).await;
     purged.expect("purged")
 }
@@ -367,7 +259,16 @@ async fn all_gone(bench: &Bench, what: Kept) {
     .await;
 }
 
-fn everything() -> HistoryAsk {
+/// Waits until the database's clock is past a moment.
+async fn after(bench: &Bench, at: Timestamp) {
+    eventually("the clock goes on", async || {
+        let job = begun(bench, JobKind::Archive, Filter::default()).await;
+        (job.begun_at > at).then_some(())
+    })
+    .await;
+}
+
+pub(super) fn everything() -> HistoryAsk {
     HistoryAsk {
         limit: 1_000,
         max_bytes: 1 << 40,
@@ -376,7 +277,7 @@ fn everything() -> HistoryAsk {
 }
 
 /// The whole history, by pages.
-async fn pages(bench: &Bench, ask: HistoryAsk) -> Vec<HistoryRow> {
+pub(super) async fn pages(bench: &Bench, ask: HistoryAsk) -> Vec<HistoryRow> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let page = bench.upkeep().history(HistoryAsk { after, ..ask.clone() }).await;
@@ -391,7 +292,7 @@ async fn pages(bench: &Bench, ask: HistoryAsk) -> Vec<HistoryRow> {
     }
 }
 
-async fn sent_ids(bench: &Bench) -> Vec<String> {
+pub(super) async fn sent_ids(bench: &Bench) -> Vec<String> {
     let page = bench.console().sent(None, 100, None).await.expect("the history");
     page.events
         .iter()

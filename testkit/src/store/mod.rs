@@ -62,6 +62,7 @@ mod duty;
 mod edit;
 mod faults;
 mod find;
+mod history;
 mod job;
 mod keep;
 mod lease;

@@ -1,6 +1,6 @@
 //! Which sent events a replay takes, and where to.
 
-use postrider_core::{Cursor, Event, Filter, HistoryAsk, JobKind, JobState, Payload, Replay};
+use postrider_core::{Cursor, Event, Filter, HistoryAsk, JobKind, JobState, Payload, Replay, Restore, Seq};
 
 use super::bench::Bench;
 use super::job::begun;
@@ -156,7 +156,7 @@ pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {
         ..HistoryAsk::default()
     };
     let page = upkeep.history(ask).await.expect("the history");
-    let job = begun(&bench, JobKind::Restore, Filter::default()).await;
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
     let (first, rest) = page.rows.split_at(1);
     for (rows, at) in [(first, "1"), (rest, "3")] {
         let restored = upkeep
@@ -191,4 +191,33 @@ pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {
         assert_eq!(**copy, made, "as the producer wrote it, made when it was");
         assert_eq!(row.row.lane, event.lane());
     }
+}
+
+/// Its places went further than those of this outbox have come.
+pub(super) async fn what_another_outbox_sent_is_replayed(bench: Bench) {
+    let relay = history(&bench, &[event("a", "k"), event("b", "k")]).await;
+    let upkeep = bench.upkeep();
+    let ask = HistoryAsk {
+        limit: 10,
+        max_bytes: u64::MAX >> 1,
+        ..HistoryAsk::default()
+    };
+    let mut rows = upkeep.history(ask).await.expect("the history").rows;
+    for row in &mut rows {
+        row.seq = Seq(row.seq.0 + 1_000_000);
+    }
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let end = Cursor("2".to_owned());
+    let restored = upkeep.restore(job.id.clone(), rows, end.clone()).await;
+    assert_eq!(restored.expect("restored").touched, 2);
+    upkeep.mark(job.id.clone(), end, 0, true).await.expect("done");
+    let again = Replay {
+        restored: Some(job.id),
+        ..Replay::default()
+    };
+    let replayed = replay(&bench, again, Filter::default()).await;
+    let wanted = pairs(&[("a", "d"), ("b", "d")]);
+    assert_eq!(copies(&bench, &relay, &replayed).await, wanted);
+    let ended = super::job::to_the_end(&bench.console(), &replayed.id, 10).await;
+    assert_eq!((ended.state, ended.touched), (JobState::Done, 2));
 }

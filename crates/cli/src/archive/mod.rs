@@ -12,7 +12,7 @@ mod tests;
 mod verify;
 mod write;
 
-pub use restore::{Range, restore};
+pub use restore::restore;
 pub use verify::verify;
 #[cfg(test)]
 pub use write::Written;

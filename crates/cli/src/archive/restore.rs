@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Timestamp};
+use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Restore};
 
 use super::manifest::{self, Folder, Part};
 use super::verify;
@@ -12,43 +12,28 @@ use crate::wire::Opened;
 /// Rows of one transaction.
 const BATCH: usize = 500;
 
-/// Which rows: published at or after the first moment and before the second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Range {
-    pub since: Option<Timestamp>,
-    pub until: Option<Timestamp>,
-}
-
-impl Range {
-    fn meets(&self, folder: &Folder) -> bool {
-        let since = folder.manifest.since.unwrap_or(i64::MIN);
-        self.until.is_none_or(|until| since < until.0)
-            && self.since.is_none_or(|at| at.0 < folder.manifest.until)
-    }
-
-    fn has(&self, row: &HistoryRow) -> bool {
-        self.since.is_none_or(|since| row.published_at >= since)
-            && self.until.is_none_or(|until| row.published_at < until)
-    }
-}
-
-/// Reads rows back, in a job of its own or in one that was begun and broken off with the same range. `tell` hears of
-/// every step.
+/// Reads rows back, in a job of its own or in one that was begun and broken off: that has its range, because how far it
+/// came is counted in the rows of that range. `tell` hears of every step.
 pub async fn restore(
     opened: &Opened,
     dir: &Path,
-    range: Range,
+    range: Restore,
     job: Option<JobId>,
     actor: &str,
     mut tell: impl FnMut(&Job),
 ) -> Result<Job, Failure> {
     let failed = |error| Failure::store(&opened.name, &error);
+    let known = match &job {
+        Some(id) => Some(known(opened, id, range).await?),
+        None => None,
+    };
+    let range = known.as_ref().map_or(range, |(_, range)| *range);
     let folders = sound(&dir.join(&opened.name), range)?;
-    let mut job = match job {
-        Some(id) => known(opened, &id).await?,
+    let mut job = match known {
+        Some((job, _)) => job,
         None => {
             let new = NewJob {
-                kind: JobKind::Restore,
+                kind: JobKind::Restore(range),
                 filter: Filter::default(),
                 actor: actor.to_owned(),
             };
@@ -62,7 +47,7 @@ pub async fn restore(
                 continue;
             }
             let rows = verify::rows(folder, part).map_err(damaged)?;
-            let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| range.has(row)).collect();
+            let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| has(range, row)).collect();
             job = part_of(opened, job, &place, rows, &mut tell).await?;
             if job.state != JobState::Running {
                 return Ok(job);
@@ -75,11 +60,11 @@ pub async fn restore(
 
 /// The folders of a range, once it is known that nothing in them was changed and none is missing in between: what is
 /// restored in part looks like all there was.
-fn sound(dir: &Path, range: Range) -> Result<Vec<Folder>, Failure> {
+fn sound(dir: &Path, range: Restore) -> Result<Vec<Folder>, Failure> {
     let mut folders: Vec<Folder> = Vec::new();
     for path in manifest::folders(dir)? {
         let folder = manifest::open(&path)?;
-        if !range.meets(&folder) {
+        if !meets(range, &folder) {
             continue;
         }
         if let Some(fault) = folders.last().and_then(|before| verify::gap(before, &folder)) {
@@ -90,7 +75,24 @@ fn sound(dir: &Path, range: Range) -> Result<Vec<Folder>, Failure> {
         }
         folders.push(folder);
     }
+    // A folder that is not mounted must not look like a time in which nothing was published.
+    if folders.is_empty() {
+        let text = format!("{} has no folder of an archive of that time", dir.display());
+        let advice = "check --dir or archive_dir, that the volume is mounted, and --since and --until";
+        return Err(Failure::found(text).advice(advice));
+    }
     Ok(folders)
+}
+
+fn meets(range: Restore, folder: &Folder) -> bool {
+    let since = folder.manifest.since.unwrap_or(i64::MIN);
+    range.until.is_none_or(|until| since < until.0)
+        && range.since.is_none_or(|at| at.0 < folder.manifest.until)
+}
+
+fn has(range: Restore, row: &HistoryRow) -> bool {
+    range.since.is_none_or(|since| row.published_at >= since)
+        && range.until.is_none_or(|until| row.published_at < until)
 }
 
 fn damaged(fault: String) -> Failure {
@@ -145,11 +147,19 @@ fn done_of(job: &Job, place: &str) -> usize {
         .map_or(0, |(_, number)| number)
 }
 
-async fn known(opened: &Opened, id: &JobId) -> Result<Job, Failure> {
+/// A restore that was begun, with its range. Another one than it was begun with is refused: `given` may only repeat it.
+async fn known(opened: &Opened, id: &JobId, given: Restore) -> Result<(Job, Restore), Failure> {
     let jobs = opened.console.jobs(Some(id.clone()), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
-    job.filter(|job| job.kind == JobKind::Restore).ok_or_else(|| {
-        Failure::input(format!("there is no restore {id}"))
-            .advice("`postrider job list` shows the jobs that there are")
-    })
+    let Some((job, JobKind::Restore(range))) = job.map(|job| (job.clone(), job.kind)) else {
+        return Err(Failure::input(format!("there is no restore {id}"))
+            .advice("`postrider job list` shows the jobs that there are"));
+    };
+    if given != Restore::default() && given != range {
+        return Err(Failure::input(format!(
+            "the restore {id} was begun with another --since or --until"
+        ))
+        .advice("leave them out: the job knows its range; or begin another one without --job"));
+    }
+    Ok((job, range))
 }

@@ -54,7 +54,7 @@ fn a_line_is_read_back_as_it_was_and_a_changed_one_is_not() {
 
 #[cfg(feature = "sqlite")]
 mod with_sqlite {
-    use postrider_core::{BoxFuture, JobKind, NewJob, Replay};
+    use postrider_core::{BoxFuture, JobKind, NewJob, Replay, Restore};
 
     use super::*;
     use crate::config::{DEFAULT, Origin, parse};
@@ -166,7 +166,7 @@ mod with_sqlite {
         let mut bytes = fs::read(&part).unwrap();
         bytes[20] ^= 4;
         fs::write(&part, bytes).unwrap();
-        let refused = restore(&opened, &dir, Range::default(), None, "ada", |_| {}).await;
+        let refused = restore(&opened, &dir, Restore::default(), None, "ada", |_| {}).await;
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(part.to_str().unwrap()), "{refused}");
         assert_eq!(
@@ -180,7 +180,7 @@ mod with_sqlite {
         let file = third.join(manifest::NAME);
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace("\"rows\": 21", "\"rows\": 20")).unwrap();
-        let refused = restore(&opened, &dir, Range::default(), None, "ada", |_| {}).await;
+        let refused = restore(&opened, &dir, Restore::default(), None, "ada", |_| {}).await;
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(file.to_str().unwrap()), "{refused}");
     }
@@ -234,7 +234,7 @@ mod with_sqlite {
         let before = payloads("outbox_sent");
         connection.execute("DELETE FROM outbox_sent", []).unwrap();
         let mut steps = 0;
-        let job = restore(&opened, &dir, Range::default(), None, "ada", |_| steps += 1)
+        let job = restore(&opened, &dir, Restore::default(), None, "ada", |_| steps += 1)
             .await
             .unwrap();
         assert_eq!((job.state, job.touched, steps), (JobState::Done, 400, 1));
@@ -250,6 +250,77 @@ mod with_sqlite {
         let step = opened.console.step(replay.id, 1_000).await.unwrap();
         assert_eq!(step.job.touched, 400);
         assert_eq!(payloads("outbox_parked"), before);
+    }
+
+    #[tokio::test]
+    async fn a_restore_goes_on_in_its_own_range_whatever_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("archive");
+        let opened = outbox(folder.path(), 1_500).await;
+        write_until(&opened, &dir, 2_000_000).await;
+        let range = Restore {
+            since: Some(Timestamp(200_000)),
+            until: Some(Timestamp(1_400_000)),
+        };
+        let begun = NewJob {
+            kind: JobKind::Restore(range),
+            filter: Default::default(),
+            actor: "ada".to_owned(),
+        };
+        let begun = opened.console.begin(begun).await.unwrap().id;
+        let pages = opened.upkeep.history(postrider_core::HistoryAsk {
+            since: range.since,
+            until: range.until,
+            limit: 500,
+            max_bytes: u64::MAX >> 1,
+            ..Default::default()
+        });
+        // As one that was killed behind its first step left it.
+        let name = fs::read_dir(dir.join("main"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .find(|name| !name.starts_with('.'))
+            .unwrap();
+        let at = postrider_core::Cursor(format!("{name}/part-000001.jsonl.gz:000001"));
+        let rows = pages.await.unwrap().rows;
+        opened.upkeep.restore(begun.clone(), rows, at).await.unwrap();
+        let other = Restore { since: None, ..range };
+        let refused = restore(&opened, &dir, other, Some(begun.clone()), "ada", |_| {}).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("another --since or --until"), "{refused}");
+        let job = restore(&opened, &dir, Restore::default(), Some(begun), "ada", |_| {}).await;
+        let job = job.unwrap();
+        assert_eq!((job.state, job.touched), (JobState::Done, 1_200));
+        let connection = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
+        let sql = "SELECT count(DISTINCT seq), min(seq), max(seq) FROM outbox_restored";
+        let restored: (i64, i64, i64) = connection
+            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap();
+        assert_eq!(restored, (1_200, 200, 1_399), "each row of its range once");
+    }
+
+    #[tokio::test]
+    async fn no_archive_is_no_sound_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = outbox(folder.path(), 3).await;
+        let typo = folder.path().join("archvie");
+        let verified = verify(&typo, "main").unwrap();
+        assert_eq!(verified.faults.len(), 1, "{verified:?}");
+        let refused = restore(&opened, &typo, Restore::default(), None, "ada", |_| {}).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("archvie"), "{refused}");
+        let dir = folder.path().join("archive");
+        write_until(&opened, &dir, 10_000).await;
+        let later = Restore {
+            since: Some(Timestamp(20_000)),
+            until: None,
+        };
+        assert!(restore(&opened, &dir, later, None, "ada", |_| {}).await.is_err());
+        assert_eq!(
+            opened.console.jobs(None, 10).await.unwrap(),
+            [],
+            "no job was begun"
+        );
     }
 
     #[tokio::test]

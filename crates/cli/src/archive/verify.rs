@@ -45,6 +45,13 @@ pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
         }
         before = Some(folder);
     }
+    // A folder that is not mounted, or misspelt, must not look like an archive that is as it was written.
+    if found.folders == 0 {
+        let dir = dir.join(outbox);
+        found
+            .faults
+            .push(format!("{}: there is no folder of an archive", dir.display()));
+    }
     Ok(found)
 }
 

@@ -47,7 +47,7 @@ Examples:
   postrider archive restore --dir archive
   postrider archive restore --dir archive --since 2d --until 1d --json
 
-A restore that was broken off goes on with --job and the same range.")]
+A restore that was broken off goes on with --job, in the range it was begun with.")]
     Restore {
         #[command(flatten)]
         place: ArchiveArgs,

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, Job, JobId, JobState, Timestamp};
+use postrider_core::{BoxFuture, Job, JobId, JobState, Restore, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
 use super::progress::Progress;
 use super::replay::in_order;
-use crate::archive::{self, Leave, Range};
+use crate::archive::{self, Leave};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::Config;
 use crate::failure::{Done, Failure};
@@ -31,7 +31,7 @@ pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> 
             until,
             job,
         } => {
-            let range = Range {
+            let range = Restore {
                 since: *since,
                 until: *until,
             };
@@ -115,7 +115,7 @@ async fn restore(
     config: &Config,
     out: Output,
     place: &ArchiveArgs,
-    range: Range,
+    range: Restore,
     job: Option<&str>,
 ) -> Result<Done, Failure> {
     let dir = dir(config, place)?;

@@ -35,6 +35,7 @@ impl Drive<'_> {
         let mut progress = Progress::new(self.out, self.of);
         let mut pace = Pace::new(rate(&driven.job));
         let mut moved = Instant::now();
+        let mut told = false;
         while driven.job.state == JobState::Running && !self.stop.is_cancelled() {
             let Some(limit) = pace.allows() else {
                 self.breathe().await;
@@ -50,13 +51,20 @@ impl Drive<'_> {
             }
             if driven.job.waiting != waiting || driven.job.cursor != cursor {
                 moved = Instant::now();
+                told = false;
             }
             if driven.job.cursor != cursor {
                 continue;
             }
             // It made nothing: a replay has as many copies on the way as it may have, or none left to make.
-            if driven.job.waiting < u64::from(Replay::BESIDE) && moved.elapsed() >= UNSENT {
-                break;
+            if moved.elapsed() >= UNSENT {
+                if driven.job.waiting < u64::from(Replay::BESIDE) {
+                    break;
+                }
+                if !std::mem::replace(&mut told, true) {
+                    progress.end();
+                    eprintln!("{}", self.why(&driven.job).await?);
+                }
             }
             self.breathe().await;
         }
@@ -69,6 +77,18 @@ impl Drive<'_> {
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
         Ok(driven)
+    }
+
+    /// Why a replay does not go on, as far as it can be told from here.
+    async fn why(&self, job: &Job) -> Result<String, Failure> {
+        let stats = self.outbox.console.stats().await;
+        let stats = stats.map_err(|error| self.failed(job, &error))?;
+        let (name, id) = (&self.outbox.name, &job.id);
+        let waits = format!("{name}: the replay {id} waits for its copies to be sent");
+        Ok(match stats.relays.is_empty() {
+            true => format!("{waits}: no relay is running; `postrider run` starts one"),
+            false => format!("{waits}; `postrider events --replay {id}` shows where they stand"),
+        })
     }
 
     async fn breathe(&self) {

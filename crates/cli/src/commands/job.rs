@@ -113,10 +113,7 @@ pub fn goes_on_by(job: &Job) -> String {
              finished folder ends"
                 .to_owned()
         }
-        JobKind::Restore => format!(
-            "`postrider archive restore --job {}` with the same --dir, --since and --until",
-            job.id
-        ),
+        JobKind::Restore(_) => format!("`postrider archive restore --job {}` with the same --dir", job.id),
         JobKind::Act(_) | JobKind::Replay(_) => by_id(job),
     }
 }

@@ -1,11 +1,13 @@
 //! `postrider purge`: removes what is kept for a time before its time is over.
 
-use postrider_core::{Kept, Purge};
+use clap::ValueEnum as _;
+use postrider_core::{Kept, Purge, Purged, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{actor, confirm};
 use super::progress::Progress;
+use crate::archive;
 use crate::args::{PurgeArgs, What};
 use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
@@ -33,19 +35,31 @@ impl Removed {
     }
 }
 
+/// What of which outbox.
+struct Chosen {
+    opened: Opened,
+    kept: Kept,
+    /// Up to where the archive has the history, where there is to be one.
+    before: Option<Timestamp>,
+}
+
 pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Done, Failure> {
     let what = word(args.what);
     let age = duration::show(args.older_than);
-    let mut opened = Vec::new();
+    let mut chosen = Vec::new();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let inbox = args.inbox.clone().unwrap_or_else(|| outbox.prefix.clone());
-        opened.push((wire::ready(name, outbox).await?, kept(args.what, inbox)));
+        chosen.push(Chosen {
+            opened: wire::ready(name, outbox).await?,
+            kept: kept(args.what, inbox),
+            before: archived(config, name, args.what)?,
+        });
     }
     if !args.dry_run && !args.yes {
         let mut questions = Vec::new();
-        for (outbox, kept) in &opened {
-            let would = count_rows(outbox, args, kept).await?;
-            questions.push(format!("{} of {}", would.text(), outbox.name));
+        for one in &chosen {
+            let would = one.count(args).await?;
+            questions.push(format!("{} of {}", would.text(), one.opened.name));
         }
         let question = format!(
             "remove what is older than {age} of the {what}: {}?",
@@ -55,10 +69,11 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
     }
     let stop = signal::stop_token();
     let mut done = Done::Fine;
-    for (outbox, kept) in &opened {
+    for one in &chosen {
+        let outbox = &one.opened;
         let removed = match args.dry_run {
-            true => count_rows(outbox, args, kept).await?,
-            false => remove(outbox, args, kept, out, &stop).await?,
+            true => one.count(args).await?,
+            false => one.remove(args, out, &stop).await?,
         };
         let would = if args.dry_run { "would be " } else { "" };
         let mut text = format!(
@@ -72,6 +87,9 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
         }
         if let Some(held) = &removed.held {
             text.push_str(&format!("; some of it stays: {held}"));
+        }
+        if let Some(unarchived) = one.unarchived(args) {
+            text.push_str(&unarchived);
         }
         let value = json!({
             "outbox": outbox.name,
@@ -87,53 +105,72 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
     Ok(done)
 }
 
-async fn remove(
-    outbox: &Opened,
-    args: &PurgeArgs,
-    kept: &Kept,
-    out: Output,
-    stop: &CancellationToken,
-) -> Result<Removed, Failure> {
-    let mut progress = Progress::new(out, None);
-    let mut removed = Removed {
-        rows: 0,
-        exact: true,
-        stopped: false,
-        held: None,
-    };
-    loop {
-        let purged = outbox.upkeep.purge(step(args, kept, false)).await;
-        let purged = purged.map_err(|error| Failure::store(&outbox.name, &error))?;
-        removed.rows += purged.rows;
-        removed.exact &= purged.exact;
-        progress.count("purge", removed.rows);
-        if !purged.more || stop.is_cancelled() {
-            removed.stopped = purged.more;
-            removed.held = purged.held;
-            progress.end();
-            return Ok(removed);
+impl Chosen {
+    async fn remove(
+        &self,
+        args: &PurgeArgs,
+        out: Output,
+        stop: &CancellationToken,
+    ) -> Result<Removed, Failure> {
+        let mut progress = Progress::new(out, None);
+        let mut removed = Removed {
+            rows: 0,
+            exact: true,
+            stopped: false,
+            held: None,
+        };
+        loop {
+            let purged = self.step(args, false).await?;
+            removed.rows += purged.rows;
+            removed.exact &= purged.exact;
+            progress.count("purge", removed.rows);
+            if !purged.more || stop.is_cancelled() {
+                removed.stopped = purged.more;
+                removed.held = purged.held;
+                progress.end();
+                return Ok(removed);
+            }
         }
     }
-}
 
-/// As far as counting is cheap: a store may answer with a bound or an estimate.
-async fn count_rows(outbox: &Opened, args: &PurgeArgs, kept: &Kept) -> Result<Removed, Failure> {
-    let counted = outbox.upkeep.purge(step(args, kept, true)).await;
-    let counted = counted.map_err(|error| Failure::store(&outbox.name, &error))?;
-    Ok(Removed {
-        rows: counted.rows,
-        exact: counted.exact && !counted.more,
-        stopped: false,
-        held: counted.held,
-    })
-}
-
-fn step(args: &PurgeArgs, kept: &Kept, dry_run: bool) -> Purge {
-    Purge {
-        dry_run,
-        actor: Some(actor()),
-        ..Purge::of(kept.clone(), args.older_than, STEP)
+    async fn count(&self, args: &PurgeArgs) -> Result<Removed, Failure> {
+        let counted = self.step(args, true).await?;
+        Ok(Removed {
+            rows: counted.rows,
+            exact: counted.exact,
+            stopped: false,
+            held: counted.held,
+        })
     }
+
+    async fn step(&self, args: &PurgeArgs, dry_run: bool) -> Result<Purged, Failure> {
+        let purge = Purge {
+            dry_run,
+            before: self.before,
+            actor: Some(actor()),
+            ..Purge::of(self.kept.clone(), args.older_than, STEP)
+        };
+        let purged = self.opened.upkeep.purge(purge).await;
+        purged.map_err(|error| Failure::store(&self.opened.name, &error))
+    }
+
+    /// What to do where the archive ends before the term. The clock of this machine is good enough for a hint.
+    fn unarchived(&self, args: &PurgeArgs) -> Option<String> {
+        let age = i64::try_from(args.older_than.as_micros()).unwrap_or(i64::MAX);
+        let term = Timestamp(Timestamp::now().0.saturating_sub(age));
+        self.before.filter(|before| *before < term)?;
+        Some("; what the archive does not have yet stays: `postrider archive write` writes it".to_owned())
+    }
+}
+
+/// Until when the archive has the history of an outbox; from the beginning of time where it has nothing yet. None:
+/// there is no archive to be waited for.
+fn archived(config: &Config, outbox: &str, what: What) -> Result<Option<Timestamp>, Failure> {
+    let Some(archive) = config.cleanup.archive.as_ref().filter(|_| what == What::History) else {
+        return Ok(None);
+    };
+    let until = archive::archived_until(&archive.dir, outbox)?;
+    Ok(Some(until.unwrap_or(Timestamp(0))))
 }
 
 fn kept(what: What, inbox: String) -> Kept {
@@ -147,13 +184,8 @@ fn kept(what: What, inbox: String) -> Kept {
     }
 }
 
-fn word(what: What) -> &'static str {
-    match what {
-        What::History => "history",
-        What::Audit => "audit",
-        What::Jobs => "jobs",
-        What::Originals => "originals",
-        What::Restored => "restored",
-        What::Inbox => "inbox",
-    }
+/// As it is given on the command line.
+fn word(what: What) -> String {
+    let value = what.to_possible_value();
+    value.map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

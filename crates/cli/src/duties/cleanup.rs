@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::{BoxFuture, Claim, Duty, Kept, Purge, Timestamp, causes};
+use postrider_core::{BoxFuture, Claim, Duty, JobKind, JobState, Kept, Purge, Timestamp, causes};
 
 use super::Duties;
 use crate::archive::{self, Leave};
@@ -17,6 +17,9 @@ const AGAIN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(600);
 /// Settles that were under way have ended by then.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// The jobs that are looked at, the newest of them.
+const JOBS: u32 = 1_000;
 
 /// Waits for each moment of the schedule and does what is due.
 pub(super) async fn keep(duties: Arc<Duties>) {
@@ -110,29 +113,50 @@ struct Claimed<'a> {
     unfinished: bool,
 }
 
+/// What is removed from which age on.
+struct Due {
+    what: Kept,
+    kept: Duration,
+    /// Up to where the archive has it, if it must be there first.
+    before: Option<Timestamp>,
+}
+
+impl Due {
+    fn of(what: Kept, kept: Duration) -> Self {
+        Self {
+            what,
+            kept,
+            before: None,
+        }
+    }
+}
+
 impl Claimed<'_> {
     /// Does everything that is due; answers how many rows went, or none if it had to leave off.
     async fn clean(&mut self) -> Result<Option<u64>, Failure> {
-        let Some(kept) = self.archive().await? else {
+        let Some(history) = self.archive().await? else {
             return Ok(None);
         };
+        // A job that only a newer version can read must not stand in the way of everything else.
+        if let Err(failure) = self.end_replays().await {
+            let outbox = &self.duties.opened.name;
+            tracing::warn!(outbox, error = %failure, "replays that nobody drives were not looked after");
+        }
         let cleanup = self.duties.config.cleanup.clone();
-        let mut due = Vec::new();
-        if let Some(kept) = kept {
-            due.push((Kept::History, kept));
-        }
-        if let Some(kept) = self.duties.history {
-            due.push((Kept::Originals, kept));
-            due.push((Kept::Restored, kept));
-        }
-        due.push((Kept::Audit, cleanup.audit_retention));
-        due.push((Kept::Jobs, cleanup.audit_retention));
+        let audit = cleanup.audit_retention;
+        // Without a history there are still those that people edited and those that came out of an archive.
+        let kept = self.duties.history.unwrap_or(audit);
+        let mut due: Vec<Due> = history.into_iter().collect();
+        due.push(Due::of(Kept::Originals, kept));
+        due.push(Due::of(Kept::Restored, kept));
+        due.push(Due::of(Kept::Audit, audit));
+        due.push(Due::of(Kept::Jobs, audit));
         for name in &cleanup.inbox {
-            due.push((Kept::Inbox(name.clone()), cleanup.inbox_retention));
+            due.push(Due::of(Kept::Inbox(name.clone()), cleanup.inbox_retention));
         }
         let mut removed = 0;
-        for (what, kept) in due {
-            match self.purge(&what, kept, cleanup.batch_size).await? {
+        for due in due {
+            match self.purge(&due, cleanup.batch_size).await? {
                 Some(rows) => removed += rows,
                 None => return Ok(None),
             }
@@ -140,11 +164,27 @@ impl Claimed<'_> {
         Ok(Some(removed).filter(|_| !self.unfinished))
     }
 
-    /// Writes the archive where there is one; answers from which age on the history may go.
-    async fn archive(&mut self) -> Result<Option<Option<Duration>>, Failure> {
+    /// Replays whose last copies were sent when nobody drove them any more are seen to be done.
+    async fn end_replays(&self) -> Result<(), Failure> {
+        let opened = &self.duties.opened;
+        let failed = |error| Failure::store(&opened.name, &error);
+        for job in opened.console.jobs(None, JOBS).await.map_err(failed)? {
+            if job.state == JobState::Running && matches!(job.kind, JobKind::Replay(_)) {
+                opened.console.step(job.id, 0).await.map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the archive where there is one; answers which of the history may go.
+    async fn archive(&mut self) -> Result<Option<Option<Due>>, Failure> {
         let duties = self.duties;
-        let (Some(archive), Some(kept)) = (&duties.config.cleanup.archive, duties.history) else {
-            return Ok(Some(duties.history));
+        let Some(kept) = duties.history else {
+            return Ok(Some(None));
+        };
+        let due = Due::of(Kept::History, kept);
+        let Some(archive) = &duties.config.cleanup.archive else {
+            return Ok(Some(Some(due)));
         };
         // By the moment of the schedule, which has come by the database's clock: what is settled from now on has a
         // later time.
@@ -160,26 +200,29 @@ impl Claimed<'_> {
             tracing::info!(outbox, rows = written.rows, %folder, "archived the history");
         }
         let covered = archive::archived_until(&archive.dir, &duties.opened.name)?;
-        let age = covered.map(|until| Timestamp::now().0.saturating_sub(until.0));
-        let age = age.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
         // Nothing goes that is in no folder.
-        Ok(Some(age.map(|age| kept.max(age))))
+        Ok(Some(covered.map(|until| Due {
+            before: Some(until),
+            ..due
+        })))
     }
 
-    async fn purge(&mut self, what: &Kept, kept: Duration, batch: u32) -> Result<Option<u64>, Failure> {
+    async fn purge(&mut self, due: &Due, batch: u32) -> Result<Option<u64>, Failure> {
         let opened = &self.duties.opened;
+        let what = due.what.as_str();
         let mut removed = 0;
         loop {
             let began = Instant::now();
             let purge = Purge {
-                in_bulk: *what == Kept::History,
-                ..Purge::of(what.clone(), kept, batch)
+                in_bulk: due.what == Kept::History,
+                before: due.before,
+                ..Purge::of(due.what.clone(), due.kept, batch)
             };
             let step = opened.upkeep.purge(purge).await;
             let step = step.map_err(|error| Failure::store(&opened.name, &error))?;
             removed += step.rows;
             if let Some(held) = &step.held {
-                tracing::warn!(outbox = opened.name, what = ?what, held, "what is past its term stays");
+                tracing::warn!(outbox = opened.name, what, held, "what is past its term stays");
                 self.unfinished |= step.more;
                 break;
             }
@@ -192,7 +235,7 @@ impl Claimed<'_> {
             }
         }
         if removed > 0 {
-            tracing::info!(outbox = opened.name, what = ?what, removed, "removed what was old");
+            tracing::info!(outbox = opened.name, what, removed, "removed what was old");
         }
         Ok(Some(removed))
     }

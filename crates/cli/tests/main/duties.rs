@@ -65,6 +65,29 @@ fn old_history_is_archived_and_removed_by_schedule_and_nothing_else_is_touched()
     assert_eq!(copies, 2, "{lines}");
 }
 
+/// Nobody drives it when its copy is sent; and what does not hang on a history goes without one.
+#[test]
+fn a_replay_that_was_left_is_ended_and_originals_go_without_a_history() {
+    let place = Place::busy();
+    place.run(&["replay", "--id", "order-1", "--yes"]).expect(0);
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let original = "INSERT INTO outbox_original VALUES (900, 'd', 'p', NULL, NULL, 'ada', 5)";
+    connection.execute(original, []).unwrap();
+    let none = ORDERS_ONLY.replace("[broker.events]", "history = \"none\"\n\n[broker.events]");
+    place.write(
+        "postrider.toml",
+        &format!("{none}\n[cleanup]\nschedule = \"* * * * * *\"\n"),
+    );
+    let running = Running::start(&place, &["run"]);
+    until("the replay is done", || {
+        number(&place, "SELECT count(*) FROM outbox_job WHERE state = 'done'") == 1
+    });
+    until("the original is gone", || {
+        number(&place, "SELECT count(*) FROM outbox_original") == 0
+    });
+    drop(running);
+}
+
 #[test]
 fn the_command_is_run_once_for_a_group_of_dead_letters() {
     let config = format!(

@@ -1,6 +1,6 @@
 //! What is kept for a time is removed before it is over.
 
-use crate::support::Place;
+use crate::support::{ORDERS_ONLY, Place};
 
 #[test]
 fn the_history_goes_and_nothing_else() {
@@ -40,4 +40,22 @@ fn jobs_and_the_audit_go_too() {
             .says("older than 0s removed");
     }
     place.run(&["job", "list"]).expect(0).says("no jobs");
+}
+
+#[test]
+fn what_is_in_no_archive_yet_stays() {
+    let place = Place::busy_with(&format!("{ORDERS_ONLY}\n[cleanup]\narchive_dir = \"archive\"\n"));
+    let purge = ["purge", "--older-than", "0s", "--yes"];
+    let kept = place.run(&purge).expect(0);
+    drop(kept.says("0 rows of the history older than 0s removed; what the archive does not have yet stays"));
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let age = "UPDATE outbox_sent SET published_at = published_at - 86400000000";
+    connection.execute(age, []).unwrap();
+    place.run(&["archive", "write"]).expect(0);
+    place.send("order-2", "ORDER/2", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let gone = place.run(&purge).expect(0);
+    drop(gone.says("1 row of the history older than 0s removed"));
+    place.run(&["show", "order-1"]).expect(1);
+    place.run(&["show", "order-2"]).expect(0);
 }

@@ -38,6 +38,28 @@ fn a_replayed_event_arrives_again_and_says_so() {
 }
 
 #[test]
+fn a_replay_that_cannot_go_on_says_why() {
+    let place = Place::busy();
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let many = "INSERT INTO outbox_sent (seq, event_id, destination, event_type, aggregate_type, aggregate_id, payload,
+            outcome, published_at)
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+        SELECT 1000 + i, 'e' || i, 'events', 'T', 'ORDER', 7, '{}', 'published', i FROM n";
+    connection.execute(many, []).unwrap();
+    drop(connection);
+    let log = std::fs::File::create(place.path("log")).unwrap();
+    let replay = Running::start_into(&place, &["replay", "--all", "--yes"], log);
+    postrider_testkit::wait::blocking(std::time::Duration::from_secs(30), "a reason", || {
+        let log = place.read("log");
+        match log.contains("no relay is running") {
+            true => Ok(()),
+            false => Err(log),
+        }
+    });
+    drop(replay.stop().says("paused after 512 events"));
+}
+
+#[test]
 fn a_replay_needs_a_choice() {
     let place = Place::busy();
     place.run(&["replay"]).expect(2).complains("nothing is chosen");

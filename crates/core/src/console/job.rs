@@ -52,7 +52,7 @@ pub enum JobKind {
     /// The history is written to files.
     Archive,
     /// An archive is read back, to be replayed.
-    Restore,
+    Restore(Restore),
 }
 
 impl JobKind {
@@ -62,7 +62,7 @@ impl JobKind {
             JobKind::Act(verb) => verb.as_str(),
             JobKind::Replay(_) => "replay",
             JobKind::Archive => "archive",
-            JobKind::Restore => "restore",
+            JobKind::Restore(_) => "restore",
         }
     }
 }
@@ -81,7 +81,11 @@ impl JobKind {
                 spec["restored"] = replay.restored.as_ref().map(JobId::as_str).into();
                 spec["rate"] = replay.rate.into();
             }
-            JobKind::Act(Verb::Redrive) | JobKind::Archive | JobKind::Restore => {}
+            JobKind::Restore(restore) => {
+                spec["since"] = restore.since.map(|at| at.0).into();
+                spec["until"] = restore.until.map(|at| at.0).into();
+            }
+            JobKind::Act(Verb::Redrive) | JobKind::Archive => {}
         }
         spec.to_string()
     }
@@ -104,7 +108,10 @@ impl JobKind {
                 rate: spec["rate"].as_u64().and_then(|rate| u32::try_from(rate).ok()),
             }),
             "archive" => JobKind::Archive,
-            "restore" => JobKind::Restore,
+            "restore" => JobKind::Restore(Restore {
+                since: time("since"),
+                until: time("until"),
+            }),
             _ => return None,
         };
         Some((kind, filter))
@@ -131,6 +138,15 @@ impl Replay {
     /// Copies that are made and not sent yet, at most: a replay stands beside the live flow and does not fill the table
     /// that relays look through.
     pub const BESIDE: u32 = 512;
+}
+
+/// Which rows of an archive are read back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restore {
+    /// Published at or after this moment; none: from the beginning of the archive.
+    pub since: Option<Timestamp>,
+    /// Published before this moment; none: up to its end.
+    pub until: Option<Timestamp>,
 }
 
 /// A job that is to begin.
@@ -276,7 +292,11 @@ mod tests {
                 rate: Some(50),
             }),
             JobKind::Archive,
-            JobKind::Restore,
+            JobKind::Restore(Restore::default()),
+            JobKind::Restore(Restore {
+                since: Some(Timestamp(3)),
+                until: Some(Timestamp(5)),
+            }),
         ];
         for kind in kinds {
             let filter = Filter {

@@ -14,7 +14,7 @@ mod timeline;
 pub use act::{Act, Chunk, Edit, Verb};
 pub use audit::{AuditEntry, AuditPage};
 pub use control::{Control, InForce, Scope};
-pub use job::{Job, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Step};
+pub use job::{Job, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Restore, Step};
 pub use list::{Cursor, Group, List, Listing};
 pub use record::{EventRecord, Moment, Original, Route, What};
 pub use sent::{Sent, SentPage};

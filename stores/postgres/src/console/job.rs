@@ -34,13 +34,20 @@ pub(crate) struct Done {
     pub(crate) ended: bool,
 }
 
-/// Begins a job.
+/// Begins a job. What was restored may come from another outbox, where places went further: its bound is its own last
+/// place.
 pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
     let id = JobId::new();
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound)
-         VALUES ($1, $2, $3, $4, $5, (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {outbox_seq} s))",
+         VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL
+             THEN (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {outbox_seq} s)
+             ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END)",
     );
+    let restored = match &new.kind {
+        JobKind::Replay(replay) => replay.restored.as_ref().map(|id| storable(id.as_str())),
+        _ => None,
+    };
     view.client()
         .execute(
             &sql,
@@ -50,6 +57,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
                 &storable(&new.kind.spec(&new.filter)),
                 &JobState::Running.as_str(),
                 &storable(&new.actor),
+                &restored,
             ],
         )
         .await?;
@@ -90,7 +98,7 @@ pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
                 let done = replay::step(view, &filed, spec, limit).await?;
                 advance(view, &filed.job, &done).await?;
             }
-            JobKind::Archive | JobKind::Restore => {}
+            JobKind::Archive | JobKind::Restore(_) => {}
         }
     }
     let job = load(view, id, "").await?.job;
@@ -160,7 +168,7 @@ pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -
 }
 
 /// Writes down what a step did, in the job and in the audit.
-async fn advance(view: &View, job: &Job, done: &Done) -> Result<()> {
+pub(crate) async fn advance(view: &View, job: &Job, done: &Done) -> Result<()> {
     move_on(view, job, done).await?;
     if done.touched + done.refused == 0 {
         return Ok(());
@@ -168,7 +176,7 @@ async fn advance(view: &View, job: &Job, done: &Done) -> Result<()> {
     let deed = audit::Deed {
         actor: &job.actor,
         action: job.kind.as_str(),
-        detail: &job.filter.to_json().to_string(),
+        detail: &job.kind.spec(&job.filter),
         touched: done.touched,
         refused: done.refused,
         job: Some(job.id.as_str()),
@@ -178,7 +186,7 @@ async fn advance(view: &View, job: &Job, done: &Done) -> Result<()> {
 }
 
 /// Writes into the job how far it has come.
-pub(crate) async fn move_on(view: &View, job: &Job, done: &Done) -> Result<()> {
+async fn move_on(view: &View, job: &Job, done: &Done) -> Result<()> {
     let sql = view.sql(
         "UPDATE {outbox_job} SET cursor = coalesce($2, cursor), touched = touched + $3, refused = refused + $4,
              updated_at = clock_timestamp(), state = CASE WHEN $5 THEN 'done' ELSE state END,

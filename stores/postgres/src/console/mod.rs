@@ -24,7 +24,7 @@ use postrider_core::{
 };
 
 pub(crate) use audit::{Deed, note};
-pub(crate) use job::{Done, load, locked, move_on};
+pub(crate) use job::{Done, advance, load, locked};
 #[cfg(test)]
 pub(crate) use stats::{COUNTED, GROUPS, HEADS};
 pub(crate) use stretch::{STRETCH, Way, last_place, next_place};

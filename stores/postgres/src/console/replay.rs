@@ -67,7 +67,6 @@ pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32
                 } else {
                     last
                 };
-                room = 0;
                 break;
             }
             Some((count, _)) => {
@@ -87,7 +86,7 @@ pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32
     if done.touched > 0 {
         view.ring().await?;
     }
-    done.ended = at.0 > filed.bound && room > 0 && job.waiting + done.touched == 0;
+    done.ended = at.0 > filed.bound && job.waiting + done.touched == 0;
     done.cursor = Some(Cursor::at(at.0, &at.1));
     Ok(done)
 }
@@ -167,7 +166,7 @@ fn moment(Timestamp(at): Timestamp) -> String {
     format!("timestamptz 'epoch' + {at} * interval '1 microsecond'")
 }
 
-/// The id of a job as SQL. It is one that this crate made, but it came back from a file of settings.
+/// The id of a job as SQL. It is one that this crate made, but it came back from the spec of a job.
 fn literal(id: &str) -> String {
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-' || *letter == '_';
     format!("'{}'", id.chars().filter(plain).collect::<String>())

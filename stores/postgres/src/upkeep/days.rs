@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::hold;
-use crate::clock;
+use crate::clock::{self, Micros};
 use crate::error::{Error, Result};
 use crate::store::PgStore;
 
@@ -27,14 +27,20 @@ pub(crate) struct Plan {
 }
 
 /// From the oldest of the days that are past their term up to the first of which a replay has still to read. In one
-/// statement, without a transaction around it.
+/// statement, without a transaction around it. History that has to be archived first ($3) is kept for longer where the
+/// archive ends before the term. The clock goes on until the days are dropped, but never by the day that lies between
+/// the end of one and its removal.
 const PLAN: &str = "WITH hold AS ({hold}),
+term AS (
+    SELECT greatest($1, extract(epoch FROM clock_timestamp() - $3::timestamptz)::double precision) AS kept
+),
 due AS (
     SELECT d.oid, d.day, d.day::timestamp AT TIME ZONE 'UTC' AS begins
     FROM (SELECT c.oid, to_date(right(c.relname, 8), 'YYYYMMDD') AS day
           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
           WHERE i.inhparent = '{outbox_sent}'::regclass AND c.relname ~ '_[0-9]{8}$') d
-    WHERE d.day + 1 < ((clock_timestamp() - make_interval(secs => $1)) AT TIME ZONE 'UTC')::date
+    WHERE d.day + 1
+        < ((clock_timestamp() - make_interval(secs => (SELECT t.kept FROM term t))) AT TIME ZONE 'UTC')::date
 ),
 held AS (
     SELECT d.day, d.begins, h.id FROM hold h CROSS JOIN due d
@@ -43,17 +49,21 @@ held AS (
                   AND s.published_at >= d.begins AND s.published_at < d.begins + interval '24 hours')
     ORDER BY d.day LIMIT 1
 )
-SELECT coalesce(extract(epoch FROM clock_timestamp() - (SELECT h.begins FROM held h) - interval '24 hours'), $1)
-           ::double precision,
+SELECT coalesce(extract(epoch FROM clock_timestamp() - (SELECT h.begins FROM held h) - interval '24 hours'),
+                (SELECT t.kept FROM term t))::double precision,
        count(*), coalesce(sum(greatest(pg_stat_get_live_tuples(d.oid), 0)), 0)::bigint, (SELECT h.id FROM held h)
 FROM due d WHERE d.day < coalesce((SELECT h.day FROM held h), 'infinity')";
 
 /// Which days a removal may take.
 pub(crate) async fn plan(store: &PgStore, purge: &Purge) -> Result<Plan, StoreError> {
-    let sql = store.tables().sql(&PLAN.replace("{hold}", hold::FIND));
+    let sql = store.tables().sql(&PLAN.replace("{hold}", &hold::sql()));
     let (term, longest) = (clock::seconds(purge.older_than), clock::seconds(purge.longest()));
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-        [(&term, Type::FLOAT8), (&longest, Type::FLOAT8)];
+    let before = purge.before.map(Micros::from);
+    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] = [
+        (&term, Type::FLOAT8),
+        (&longest, Type::FLOAT8),
+        (&before, Type::TIMESTAMPTZ),
+    ];
     let row = store.ask(DOING, LIMIT, &sql, &parameters).await?;
     read(&row).map_err(|error| error.while_doing(DOING))
 }

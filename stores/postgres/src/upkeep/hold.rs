@@ -1,4 +1,5 @@
-//! What keeps history from being removed: a replay that has still to read it.
+//! What keeps history from being removed: a replay that has still to read it. One that has made all its copies reads no
+//! more, however long they take to be sent.
 
 use crate::console::View;
 use crate::error::Result;
@@ -10,14 +11,23 @@ pub(super) struct Hold {
     pub(super) passed: i64,
 }
 
+/// Whether the job `j` is a replay that has still to make copies. The cursors of other jobs are not places.
+pub(super) const READS: &str = "CASE WHEN j.kind = 'replay' AND j.state IN ('running', 'paused')
+         THEN split_part(coalesce(j.cursor, '0'), ':', 1)::bigint <= j.bound ELSE false END";
+
 /// The place of the cursor itself may not be done yet: its event may have gone to another destination too.
-pub(super) const FIND: &str = "SELECT j.id, split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1 AS passed
+const FIND: &str = "SELECT j.id, split_part(coalesce(j.cursor, '0'), ':', 1)::bigint - 1 AS passed
      FROM {outbox_job} j
-     WHERE j.kind = 'replay' AND j.state IN ('running', 'paused') AND (j.spec::jsonb ->> 'restored') IS NULL
+     WHERE {READS} AND (j.spec::jsonb ->> 'restored') IS NULL
      ORDER BY 2 LIMIT 1";
 
+/// The statement that finds it, as a template.
+pub(super) fn sql() -> String {
+    FIND.replace("{READS}", READS)
+}
+
 pub(super) async fn find(view: &View) -> Result<Option<Hold>> {
-    let row = view.client().query_opt(&view.sql(FIND), &[]).await?;
+    let row = view.client().query_opt(&view.sql(&sql()), &[]).await?;
     let hold = |row: tokio_postgres::Row| {
         Ok(Hold {
             job: row.try_get(0)?,

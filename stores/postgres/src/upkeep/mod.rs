@@ -41,7 +41,7 @@ impl Upkeep for PgStore {
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(async move {
             let doing = "removing what is old";
-            let whole_days = purge.what == Kept::History && purge.not_after.is_none() && !purge.dry_run;
+            let whole_days = purge.what == Kept::History && !purge.dry_run;
             if whole_days {
                 let (days, mut purged) = days::drop_old(self, &purge).await?;
                 // What can be removed row by row does not wait for who reads one of the days.

@@ -4,11 +4,10 @@ use postrider_core::{Kept, Purge, Purged, StoreError, StoreErrorKind};
 use tokio_postgres::types::ToSql;
 
 use super::hold;
-use crate::clock;
+use crate::clock::{self, Micros};
 use crate::console::{Deed, View, note};
 use crate::error::Result;
 use crate::ident::Tables;
-use crate::row;
 
 /// One step of a removal, row by row. Queued and parked rows are in none of these tables.
 pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
@@ -16,6 +15,9 @@ pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
         Kept::History => history(view, purge).await?,
         Kept::Audit if !purge.dry_run => audit(view, purge).await?,
         what => {
+            if !is_there(view, what).await? {
+                return Ok(nothing());
+            }
             let old = old(view, what)?;
             let sql = match purge.dry_run {
                 true => format!("SELECT count(*) FROM (SELECT 1 {old} LIMIT $2) o"),
@@ -31,13 +33,14 @@ pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
     written_down(view, purge, purged).await
 }
 
-/// Notes what somebody removed.
+/// Notes what somebody removed, if it was anything.
 pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> Result<Purged> {
-    let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run) else {
+    let is_anything = purged.rows > 0 || !purged.exact;
+    let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run && is_anything) else {
         return Ok(purged);
     };
     let detail = serde_json::json!({
-        "what": word(&purge.what),
+        "what": purge.what.as_str(),
         "older_than_seconds": purge.older_than.as_secs(),
         "exact": purged.exact,
     });
@@ -53,41 +56,46 @@ pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> 
 }
 
 /// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not
-/// opened.
+/// opened. Without an archive `$3` is null, which `least` passes over.
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3
+         WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz)
            AND (o.seq + 0 <= $4 OR o.published_at < now() - make_interval(secs => $5)) LIMIT $2
-     ) o WHERE s.tableoid = o.part AND s.ctid = o.place AND s.published_at < now() - make_interval(secs => $1)";
+     ) o WHERE s.tableoid = o.part AND s.ctid = o.place
+       AND s.published_at < least(now() - make_interval(secs => $1), $3::timestamptz)";
 
-const COUNT: &str = "SELECT count(*) FROM (
-         SELECT 1 FROM {outbox_sent} o
-         WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq + 0 <= $3
-           AND (o.seq + 0 <= $4 OR o.published_at < now() - make_interval(secs => $5)) LIMIT $2) o";
+const COUNT: &str = "SELECT count(*) FROM {outbox_sent} o
+     WHERE o.published_at < least(now() - make_interval(secs => $1), $2::timestamptz)
+       AND (o.seq + 0 <= $3 OR o.published_at < now() - make_interval(secs => $4))";
 
 const IS_HELD: &str = "SELECT EXISTS (SELECT 1 FROM {outbox_sent} o
-     WHERE o.published_at < now() - make_interval(secs => $1) AND o.seq > $2)";
+     WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz) AND o.seq > $2)";
 
 /// Removes history, but for what is not archived yet and what a replay has still to read.
 async fn history(view: &View, purge: &Purge) -> Result<Purged> {
     let hold = hold::find(view).await?;
-    let archived = purge.not_after.map_or(i64::MAX, row::place);
+    let before = purge.before.map(Micros::from);
     let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
     let (term, limit) = (clock::seconds(purge.older_than), i64::from(purge.limit));
     let longest = clock::seconds(purge.longest());
-    let parameters: [&(dyn ToSql + Sync); 5] = [&term, &limit, &archived, &passed, &longest];
     let client = view.client();
     let rows = match purge.dry_run {
         true => {
+            let parameters: [&(dyn ToSql + Sync); 4] = [&term, &before, &passed, &longest];
             let row = client.query_one(&view.sql(COUNT), &parameters).await?;
             u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0)
         }
-        false => client.execute(&view.sql(PURGE), &parameters).await?,
+        false => {
+            let parameters: [&(dyn ToSql + Sync); 5] = [&term, &limit, &before, &passed, &longest];
+            client.execute(&view.sql(PURGE), &parameters).await?
+        }
     };
-    let more = rows >= u64::from(purge.limit);
+    let more = !purge.dry_run && rows >= u64::from(purge.limit);
     let held = match hold {
         Some(hold) if !more => {
-            let row = client.query_one(&view.sql(IS_HELD), &[&term, &passed]).await?;
+            let row = client
+                .query_one(&view.sql(IS_HELD), &[&term, &passed, &before])
+                .await?;
             row.try_get::<_, bool>(0)?.then(|| hold::words(&hold.job))
         }
         _ => None,
@@ -106,9 +114,12 @@ async fn audit(view: &View, purge: &Purge) -> Result<Purged> {
     counted(view, purge, &view.sql(sql)).await
 }
 
-/// A statement that answers how many rows it removed, or would.
+/// A statement that answers how many rows it removed, or would: then all of them, whatever the limit of a step is.
 async fn counted(view: &View, purge: &Purge, sql: &str) -> Result<Purged> {
-    let limit = i64::from(purge.limit.min(i32::MAX.unsigned_abs()));
+    let limit = match purge.dry_run {
+        true => i64::MAX,
+        false => i64::from(purge.limit.min(i32::MAX.unsigned_abs())),
+    };
     let row = view
         .client()
         .query_one(sql, &[&clock::seconds(purge.older_than), &limit])
@@ -117,9 +128,28 @@ async fn counted(view: &View, purge: &Purge, sql: &str) -> Result<Purged> {
     Ok(Purged {
         rows,
         exact: true,
-        more: rows >= u64::from(purge.limit),
+        more: !purge.dry_run && rows >= u64::from(purge.limit),
         held: None,
     })
+}
+
+fn nothing() -> Purged {
+    Purged {
+        exact: true,
+        ..Purged::default()
+    }
+}
+
+/// Inboxes are named for all outboxes at once, and their databases need not have all of them.
+async fn is_there(view: &View, what: &Kept) -> Result<bool> {
+    if !matches!(what, Kept::Inbox(_)) {
+        return Ok(true);
+    }
+    let row = view
+        .client()
+        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&table(view, what)?])
+        .await?;
+    Ok(row.try_get(0)?)
 }
 
 fn table(view: &View, what: &Kept) -> Result<String> {
@@ -148,28 +178,17 @@ fn old(view: &View, what: &Kept) -> Result<String> {
             "edited_at",
             "NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = t.seq AND p.destination = t.destination) AND ",
         ),
-        // Not while it is being read back, or replayed.
+        // Not while it is being read back, or copied.
         Kept::Restored => (
             "restored_at",
             "NOT EXISTS (SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
-                 AND (j.id = t.job_id OR (j.kind = 'replay' AND j.spec::jsonb ->> 'restored' = t.job_id))) AND ",
+                 AND (j.id = t.job_id OR ({READS} AND j.spec::jsonb ->> 'restored' = t.job_id))) AND ",
         ),
         Kept::Inbox(_) => ("processed_at", ""),
     };
-    let only = view.sql(only);
+    let only = view.sql(&only.replace("{READS}", hold::READS));
     Ok(format!(
         "FROM {} t WHERE {only}t.{column} < now() - make_interval(secs => $1)",
         table(view, what)?
     ))
-}
-
-fn word(what: &Kept) -> &str {
-    match what {
-        Kept::History => "history",
-        Kept::Audit => "audit",
-        Kept::Jobs => "jobs",
-        Kept::Originals => "originals",
-        Kept::Restored => "restored",
-        Kept::Inbox(name) => name,
-    }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
 use crate::clock::Micros;
-use crate::console::{Done, View, load, locked, move_on};
+use crate::console::{Done, View, advance, load, locked};
 use crate::error::Result;
 use crate::row;
 
@@ -30,7 +30,7 @@ pub(super) async fn mark(view: &View, id: &JobId, cursor: Cursor, rows: u64, end
             refused: 0,
             ended,
         };
-        move_on(view, &filed.job, &done).await?;
+        advance(view, &filed.job, &done).await?;
     }
     Ok(load(view, id, "").await?.job)
 }

@@ -2,7 +2,7 @@
 
 use postrider_core::{
     Claim, Console, Control, Cursor, Duty, Edit, Filter, HistoryAsk, JobKind, JobState, JobVerb, Kept,
-    Limits, List, NewJob, Park, Payload, Purge, RelayId, Replay, Schema, Scope, Settled, Store,
+    Limits, List, NewJob, Park, Payload, Purge, RelayId, Replay, Restore, Schema, Scope, Settled, Store,
     StoreErrorKind, Timestamp, Upkeep, Verb,
 };
 use postrider_postgres::PgOptions;
@@ -158,7 +158,11 @@ async fn every_verb_and_every_duty_is_granted() {
         })
         .await
         .expect("a page");
-    let restore = store.begin(job(JobKind::Restore)).await.expect("begun").id;
+    let restore = store
+        .begin(job(JobKind::Restore(Restore::default())))
+        .await
+        .expect("begun")
+        .id;
     let restored = store.restore(restore.clone(), page.rows, Cursor("1".to_owned()));
     assert_eq!(restored.await.expect("restored").touched, 1);
     store

@@ -3,7 +3,7 @@
 use postrider_core::{
     Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Step, StoreErrorKind, Timestamp,
 };
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use super::act::Walk;
 use super::audit::{Entry, write_down};
@@ -17,7 +17,7 @@ pub(crate) struct Work {
     pub(crate) bound: i64,
 }
 
-/// Begins a job. Its bound is the highest place that there is, so that rows which come later are not meant.
+/// Begins a job. Its bound is the highest place that it can mean, so that rows which come later are not meant.
 pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound, begun_at, updated_at)
@@ -38,13 +38,18 @@ pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
 }
 
 fn bound(view: &View<'_>, kind: &JobKind) -> Result<i64> {
+    // What is restored may come from another outbox, where places went further: its bound is its own last place.
+    let restored = match kind {
+        JobKind::Replay(replay) => replay.restored.as_ref(),
+        _ => None,
+    };
     let places = match kind {
         JobKind::Act(_) => "SELECT max(seq) FROM {outbox_parked}",
-        // What is restored may come from another outbox, where places went further.
-        JobKind::Replay(replay) if replay.restored.is_some() => return Ok(i64::MAX),
-        JobKind::Replay(_) | JobKind::Archive | JobKind::Restore => "SELECT max(seq) FROM {outbox_sent}",
+        _ if restored.is_some() => "SELECT max(seq) FROM {outbox_restored} WHERE job_id = ?1",
+        _ => "SELECT max(seq) FROM {outbox_sent}",
     };
-    let highest: Option<i64> = view.tx.query_row(&view.sql(places), [], |row| row.get(0))?;
+    let ids = params_from_iter(restored.map(JobId::as_str));
+    let highest: Option<i64> = view.tx.query_row(&view.sql(places), ids, |row| row.get(0))?;
     Ok(highest.unwrap_or(0))
 }
 
@@ -54,7 +59,7 @@ pub(super) fn step(view: &View<'_>, id: &JobId, limit: u32) -> Result<Step> {
     let kind = work.job.kind.clone();
     let refused = match &kind {
         _ if work.job.state != JobState::Running => Vec::new(),
-        JobKind::Archive | JobKind::Restore => Vec::new(),
+        JobKind::Archive | JobKind::Restore(_) => Vec::new(),
         JobKind::Replay(replay) => {
             replay::step(view, &mut work, replay, limit)?;
             Vec::new()

@@ -25,6 +25,10 @@ pub(super) fn step(view: &View<'_>, work: &mut Work, replay: &Replay, limit: u32
     let source = Source::of(work, replay);
     let mut at = place_of(work.job.cursor.as_ref())?;
     let (chosen, is_end) = source.choose(view, &mut at, room, replay.to.is_some())?;
+    if is_end {
+        // Behind its bound it reads no more, and keeps nothing from being removed.
+        at = (work.bound.saturating_add(1), String::new());
+    }
     let copies = chosen.len();
     copy(view, &work.job.id, replay, &source, &chosen)?;
     work.job.cursor = Some(Cursor::at(at.0, &at.1));

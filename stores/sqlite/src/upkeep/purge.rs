@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, ParamsFromIter, params_from_iter};
 use crate::console::{Entry, View, count as count_of, write_down};
 use crate::error::{Error, Result};
 use crate::ident::Tables;
-use crate::{row, schema};
+use crate::schema;
 
 /// What is older than its term, as rows of one table.
 struct Old {
@@ -45,7 +45,7 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     let gone = ids.len() as u64;
     if let Some(actor) = purge.actor.as_deref().filter(|_| gone > 0) {
         let detail = serde_json::json!({
-            "what": word(&purge.what),
+            "what": purge.what.as_str(),
             "older_than_seconds": purge.older_than.as_secs(),
         });
         write_down(
@@ -89,20 +89,14 @@ fn nothing() -> Purged {
     }
 }
 
-fn word(what: &Kept) -> &str {
-    match what {
-        Kept::History => "history",
-        Kept::Audit => "audit",
-        Kept::Jobs => "jobs",
-        Kept::Originals => "originals",
-        Kept::Restored => "restored",
-        Kept::Inbox(name) => name,
-    }
-}
-
 impl Old {
     fn of(view: &View<'_>, purge: &Purge) -> Result<Option<Old>> {
-        let before = schema::since(view.standing.now, purge.older_than);
+        // Rows of that time or an earlier one go, and what the archive has is earlier than its end.
+        let archived = purge.before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
+        let before = match purge.what {
+            Kept::History => schema::since(view.standing.now, purge.older_than).min(archived),
+            _ => schema::since(view.standing.now, purge.older_than),
+        };
         let old = |ids: &str, table: &str| Old {
             ids: view.sql(ids),
             remove: view.sql(&format!("DELETE FROM {table} WHERE rowid = ?1")),
@@ -136,7 +130,7 @@ impl Old {
 }
 
 pub(crate) const HISTORY: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
-     WHERE published_at <= ?1 AND seq <= ?3 AND (seq <= ?4 OR published_at <= ?5) ORDER BY published_at LIMIT ?2";
+     WHERE published_at <= ?1 AND (seq <= ?3 OR published_at <= ?4) ORDER BY published_at LIMIT ?2";
 
 const IS_HELD: &str = "SELECT 1 FROM {outbox_sent} INDEXED BY {outbox_sent_time}
      WHERE published_at <= ?1 AND seq > ?2 LIMIT 1";
@@ -150,18 +144,21 @@ const ORIGINALS: &str = "SELECT o.rowid FROM {outbox_original} o WHERE o.edited_
        AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = o.seq AND p.destination = o.destination)
      LIMIT ?2";
 
-/// Not while a replay still reads them.
+/// Not while they are being read back, or copied.
 const RESTORED: &str = "SELECT id FROM {outbox_restored} r INDEXED BY {outbox_restored_time}
      WHERE restored_at <= ?1 AND NOT EXISTS (
          SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
-           AND (j.id = r.job_id OR (j.kind = 'replay' AND json_extract(j.spec, '$.restored') = r.job_id)))
+           AND (j.id = r.job_id OR (j.kind = 'replay' AND CAST(coalesce(j.cursor, '0') AS INTEGER) <= j.bound
+                                    AND json_extract(j.spec, '$.restored') = r.job_id)))
      ORDER BY restored_at LIMIT ?2";
 
-/// Nothing goes that was not archived yet, nor what a replay has still to read unless it is far past its term.
+/// What a replay has still to read stays, unless it is far past its term. One that has made all its copies reads no
+/// more, however long they take to be sent.
 fn history(view: &View<'_>, purge: &Purge, old: Old) -> Result<Old> {
     let sql = view.sql(
         "SELECT id, CAST(coalesce(cursor, '0') AS INTEGER) - 1 AS passed FROM {outbox_job}
          WHERE kind = 'replay' AND state IN ('running', 'paused') AND json_extract(spec, '$.restored') IS NULL
+           AND CAST(coalesce(cursor, '0') AS INTEGER) <= bound
          ORDER BY passed LIMIT 1",
     );
     let read = |row: &rusqlite::Row<'_>| {
@@ -171,11 +168,10 @@ fn history(view: &View<'_>, purge: &Purge, old: Old) -> Result<Old> {
         })
     };
     let hold = view.tx.query_row(&sql, [], read).optional()?;
-    let archived = purge.not_after.map_or(i64::MAX, row::place);
     let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
     let longest = schema::since(view.standing.now, purge.longest());
     Ok(Old {
-        beside: vec![archived, passed, longest],
+        beside: vec![passed, longest],
         hold,
         ..old
     })
