@@ -64,9 +64,11 @@ pub struct SettleParked {
 /// How a parked row goes on.
 #[derive(Clone, Debug)]
 pub enum Then {
-    /// Published: it moves into the history, whatever its version is by now.
+    /// Published: it moves into the history, whatever its version is by now. If a person has changed the payload since
+    /// the version named, what was read is recorded, and the row stays, `maybe_sent`, to be sent as it is now.
     Sent(Receipt),
-    /// Its id and content were published to this destination before.
+    /// Its id and content were published to this destination before. Nothing is written if a person has changed the
+    /// payload since the version named.
     Duplicate,
     /// It stays, changed; only if the version is the one named.
     Again(Park),

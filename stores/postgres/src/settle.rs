@@ -23,6 +23,7 @@ pub(crate) fn sql(tables: &Tables, history: bool) -> String {
     let template = include_str!("sql/settle.sql")
         .replace("{history}", history)
         .replace("{taken}", write::TAKEN)
+        .replace("{edited}", write::EDITED)
         .replace("{entry}", write::ENTRY)
         .replace("{park}", write::PARK);
     tables.sql(&template)
@@ -108,10 +109,10 @@ async fn tell_kept(
         queued.push(n, entry.seq, entry.event_id.as_str(), None);
     }
     for (n, entry) in settle.parked.iter().enumerate().filter(|(n, _)| gone(count + *n)) {
-        // What was published leaves whatever its version is.
+        // What was published is written down whatever the row's version is.
         let version = match entry.then {
-            Then::Sent(_) | Then::Duplicate => None,
-            Then::Again(_) | Then::Split(_) => i64::try_from(entry.version).ok(),
+            Then::Sent(_) => None,
+            Then::Duplicate | Then::Again(_) | Then::Split(_) => i64::try_from(entry.version).ok(),
         };
         let name = row::destination_text(entry.destination.as_ref());
         parked.push(count + n, entry.seq, name, version);

@@ -20,6 +20,9 @@ pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
     WHERE b.seq = ANY (ARRAY[o.seq]) AND (b.event_id, b.enqueued_at) IS DISTINCT FROM (o.event_id, o.enqueued_at)
       AND {entry} -> 'beside' @> jsonb_build_array(jsonb_build_object('destination', b.destination))))";
 
+/// Whether a person has changed the payload of the row `o` since it was read.
+pub(crate) const EDITED: &str = "(coalesce(o.edited, 0) > ({entry} ->> 'version')::bigint)";
+
 /// The fields of an object that [`park`] makes, but for the destination.
 pub(crate) const PARK: &str = "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, \
      kind text, text text, alike text";

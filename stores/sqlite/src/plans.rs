@@ -106,6 +106,18 @@ const PINNED: &[(&str, &[&str])] = &[
         write::CHANGE_PARKED,
         &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
     ),
+    (
+        settle::RECORD_AS_READ,
+        &[
+            "SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)",
+            "SEARCH outbox_original USING INDEX sqlite_autoindex_outbox_original_1 (seq=? AND destination=? AND \
+             version>?)",
+        ],
+    ),
+    (
+        settle::SEND_EDITED,
+        &["SEARCH outbox_parked USING INDEX outbox_parked_place (seq=? AND destination=?)"],
+    ),
 ];
 
 /// What relays of the version before this one ask of rows that are parked: they name an index, and fail without it.

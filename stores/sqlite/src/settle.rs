@@ -58,6 +58,17 @@ pub(crate) fn trim(
     }
 }
 
+/// The row ?4 of the history as it was read, at the version ?3: before the first edit since.
+pub(crate) const RECORD_AS_READ: &str = "UPDATE {outbox_sent} SET (payload, payload_bytes, content_type) = (
+         SELECT payload, payload_bytes, content_type FROM {outbox_original}
+         WHERE seq = ?1 AND destination = ?2 AND version > ?3 ORDER BY version LIMIT 1)
+     WHERE id = ?4";
+
+/// A row that was sent with the payload that was read, and is to be sent with the one that it has by now.
+pub(crate) const SEND_EDITED: &str =
+    "UPDATE {outbox_parked} SET version = version + 1, maybe_sent = 1, updated_at = ?3, next_attempt_at = ?3
+     WHERE seq = ?1 AND destination = ?2";
+
 pub(crate) const OLDEST: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
      WHERE published_at < ?1 ORDER BY published_at LIMIT ?2";
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ident::Tables;
 use crate::row::{self, destination_text};
 use crate::schema::Standing;
-use crate::settle::{Counts, Fence};
+use crate::settle::{Counts, Fence, RECORD_AS_READ, SEND_EDITED};
 
 /// A row without a usable id is named by the one derived from its place, ?3.
 pub(crate) const FIND_QUEUED: &str = "SELECT 1 FROM {outbox} WHERE seq = ?1 AND (event_id = ?2 OR ?2 = ?3)";
@@ -27,11 +27,11 @@ pub(crate) const PARK_QUEUED: &str =
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
             {carried})
      SELECT seq, ?2, lane, ?11, event_id, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, ?12, {carried}
+            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox} WHERE seq = ?1";
 
 pub(crate) const FIND_PARKED: &str =
-    "SELECT version, replay_id IS NOT NULL FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+    "SELECT version, replay_id IS NOT NULL, edited FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
 pub(crate) const REMOVE_PARKED: &str = "DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
@@ -62,7 +62,7 @@ pub(crate) const PARK_PARKED: &str =
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
             {carried})
      SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL OR ?6 = 0, NULL, ?10), iif(?8 IS NULL OR ?6 = 0, NULL, ?10), ?10, ?12, {carried}
+            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO NOTHING";
 
@@ -92,6 +92,8 @@ pub(crate) struct Writer<'tx> {
     record_parked: CachedStatement<'tx>,
     park_parked: CachedStatement<'tx>,
     change_parked: CachedStatement<'tx>,
+    record_as_read: CachedStatement<'tx>,
+    send_edited: CachedStatement<'tx>,
 }
 
 impl<'tx> Writer<'tx> {
@@ -117,6 +119,8 @@ impl<'tx> Writer<'tx> {
             record_parked: prepare(RECORD_PARKED)?,
             park_parked: prepare(PARK_PARKED)?,
             change_parked: prepare(CHANGE_PARKED)?,
+            record_as_read: prepare(RECORD_AS_READ)?,
+            send_edited: prepare(SEND_EDITED)?,
         })
     }
 
@@ -210,22 +214,37 @@ impl<'tx> Writer<'tx> {
     fn parked(&mut self, entry: &SettleParked) -> Result<Settled> {
         let place = row::place(entry.seq);
         let destination = destination_text(entry.destination.as_ref());
-        let found: Option<(i64, bool)> = self
+        let found = self
             .find_parked
-            .query_row(params![place, destination], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(params![place, destination], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
             .optional()?;
-        let Some((version, copy)) = found else {
+        let Some((version, copy, edited)): Option<(i64, bool, Option<i64>)> = found else {
             return Ok(Settled::Gone);
         };
-        let current = u64::try_from(version).ok() == Some(entry.version);
+        let read = i64::try_from(entry.version).unwrap_or(i64::MAX);
+        let current = version == read;
+        let is_edited = edited.is_some_and(|edited| edited > read);
         match &entry.then {
             // Confirmed wins, whatever an operator did meanwhile.
             Then::Sent(receipt) => {
                 self.counts.published += i64::from(!copy);
                 if self.history {
-                    self.publish_parked(place, destination, receipt)?;
+                    let id = self.publish_parked(place, destination, receipt)?;
+                    if is_edited {
+                        self.record_as_read
+                            .execute(params![place, destination, read, id])?;
+                    }
+                }
+                if is_edited {
+                    self.send_edited
+                        .execute(params![place, destination, self.standing.now])?;
+                    return Ok(Settled::Done);
                 }
             }
+            // It was another payload that was published before.
+            Then::Duplicate if is_edited => return Ok(Settled::Gone),
             Then::Duplicate => self.counts.duplicates += 1,
             Then::Again(_) | Then::Split(_) if !current => return Ok(Settled::Gone),
             Then::Again(park) => {
@@ -253,9 +272,10 @@ impl<'tx> Writer<'tx> {
         Ok(Settled::Done)
     }
 
-    fn publish_parked(&mut self, place: i64, destination: &str, receipt: &Receipt) -> Result<()> {
+    /// Answers the id of the row of the history.
+    fn publish_parked(&mut self, place: i64, destination: &str, receipt: &Receipt) -> Result<i64> {
         let derived = row::derived_id(&self.standing.outbox_id, place);
-        self.record_parked.execute(params![
+        let id = self.record_parked.insert(params![
             place,
             destination,
             derived.as_str(),
@@ -264,7 +284,7 @@ impl<'tx> Writer<'tx> {
             "published",
             None::<&str>,
         ])?;
-        Ok(())
+        Ok(id)
     }
 
     /// Whether another event stands where one of the rows that replace a row is to go.

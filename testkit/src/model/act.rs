@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Act, Chunk, EventId, Filter, Seq, Status, Verb};
+use postrider_core::{Act, Chunk, EventId, Filter, Job, Seq, Status, Verb};
 
 use super::audit::Deed;
 use super::record::record_of;
@@ -13,6 +13,8 @@ use super::{Model, Parked, Place, cursor, time};
 pub(super) struct Stride<'a> {
     pub(super) verb: &'a Verb,
     pub(super) filter: &'a Filter,
+    /// The job that it is a step of.
+    pub(super) job: Option<&'a Job>,
     /// Behind this place.
     pub(super) from: Option<Place>,
     /// At or before this one.
@@ -39,6 +41,7 @@ impl Model {
             Stride {
                 verb: &act.verb,
                 filter: &act.filter,
+                job: None,
                 from,
                 bound: Seq::MAX,
                 limit: act.limit,
@@ -73,7 +76,12 @@ impl Model {
         for (place, parked) in &self.parked {
             let in_reach = stride.from.as_ref().is_none_or(|from| place > from) && place.0 <= stride.bound;
             let route = self.parked_route(now, parked);
-            if !in_reach || !stride.filter.matches(&record_of(&parked.row), &route, time(now)) {
+            let record = record_of(&parked.row);
+            let is_meant = match stride.job {
+                Some(job) => job.means(&record, &route),
+                None => stride.filter.matches(&record, &route, time(now)),
+            };
+            if !in_reach || !is_meant {
                 continue;
             }
             if chosen.places.len() + chosen.refused.len() >= stride.limit.max(1) as usize {

@@ -64,8 +64,9 @@ impl Model {
             actor: edit.actor.clone(),
         });
         if let Some(parked) = self.parked.get_mut(&place) {
-            parked.row.event = Arc::new(changed(event, edit));
+            let before = std::mem::replace(&mut parked.row.event, Arc::new(changed(event, edit)));
             parked.redrive(now);
+            parked.edits.push((parked.version, before));
         }
     }
 }

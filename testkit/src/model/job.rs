@@ -71,10 +71,10 @@ impl Model {
         let filed = self.filed(id)?.clone();
         let mut refused = Vec::new();
         if filed.job.state == JobState::Running {
-            match &filed.job.kind {
-                JobKind::Act(verb) => refused = self.step_verb(now, &filed, verb, limit),
-                JobKind::Replay(replay) => self.step_replay(now, &filed, replay, limit),
-                JobKind::Archive | JobKind::Restore(_) => {}
+            match (&filed.job.kind, filed.job.verb(time(now))) {
+                (JobKind::Act(_), Some(verb)) => refused = self.step_verb(now, &filed, &verb, limit),
+                (JobKind::Replay(replay), _) => self.step_replay(now, &filed, replay, limit),
+                (JobKind::Act(_) | JobKind::Archive | JobKind::Restore(_), _) => {}
             }
         }
         let job = self.answer(self.filed(id)?);
@@ -122,6 +122,7 @@ impl Model {
             Stride {
                 verb,
                 filter: &filed.job.filter,
+                job: Some(&filed.job),
                 from: filed.from(),
                 bound: filed.bound,
                 limit,

@@ -85,6 +85,8 @@ pub struct Parked {
     pub failed: Option<(Duration, Duration)>,
     /// Whether an operator sent it again since the last attempt.
     pub redriven: bool,
+    /// What people changed: the version that an edit made, and what the row was before it.
+    pub edits: Vec<(u64, Arc<Event>)>,
 }
 
 impl Parked {
@@ -106,6 +108,12 @@ impl Parked {
         self.attempts = 0;
         self.failures = 0;
         self.redriven = true;
+    }
+
+    /// What somebody read who read this version; none: what it is now.
+    pub(super) fn read_as(&self, version: u64) -> Option<&Arc<Event>> {
+        let mut later = self.edits.iter().filter(|(edit, _)| *edit > version);
+        later.next().map(|(_, before)| before)
     }
 
     pub(super) fn tries(&self) -> Tries {
@@ -130,6 +138,7 @@ impl Parked {
             failure: None,
             failed: None,
             redriven: false,
+            edits: Vec::new(),
         };
         parked.write(now, park);
         parked

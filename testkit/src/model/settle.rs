@@ -89,10 +89,26 @@ impl Model {
                 let Some(destination) = entry.destination.clone() else {
                     panic!("a settle says that {:?} was published, but not where", entry.seq);
                 };
-                let parked = self.unpark(&place);
-                let tries = parked.tries();
-                self.record_sent(now, parked.row, destination, Fate::Sent(receipt.clone()), tries);
+                let (row, tries) = match parked.read_as(entry.version).cloned() {
+                    // What was read was sent, and what the person wrote is still to be.
+                    Some(event) => {
+                        parked.version += 1;
+                        parked.maybe_sent = true;
+                        let row = Row {
+                            event,
+                            ..parked.row.clone()
+                        };
+                        (row, parked.tries())
+                    }
+                    None => {
+                        let parked = self.unpark(&place);
+                        let tries = parked.tries();
+                        (parked.row, tries)
+                    }
+                };
+                self.record_sent(now, row, destination, Fate::Sent(receipt.clone()), tries);
             }
+            Then::Duplicate if parked.read_as(entry.version).is_some() => return Settled::Gone,
             Then::Duplicate => {
                 self.unpark(&place);
                 self.counters.duplicates += 1;

@@ -183,6 +183,8 @@ cases! { $ store_suite, store, "Store"
         a_job_goes_on_where_it_was_killed [Console Jobs];
         two_who_step_one_job_touch_each_row_once [Console Jobs];
         a_job_leaves_later_rows_alone [Console Jobs];
+        a_job_leaves_what_died_later_alone [Console Jobs];
+        a_job_means_the_ages_of_its_beginning [Console Jobs];
         a_cancelled_job_touches_nothing_more [Console Jobs];
         each_step_is_audited_with_its_job [Console Jobs Audits];
         a_dry_run_makes_no_job [Console Jobs];
@@ -199,6 +201,8 @@ cases! { $ store_suite, store, "Store"
     edit {
         an_edit_keeps_the_original_and_the_order [Console Edits];
         an_edited_row_stays_edited_when_it_is_sent [Console Edits];
+        an_edit_beside_an_attempt_is_sent_as_well [Console Edits Histories];
+        an_edited_row_is_no_duplicate_of_what_it_was [Console Edits];
         an_edit_may_be_for_one_destination [Console Edits];
         an_edit_of_another_state_is_refused_with_it [Console Edits];
         an_edit_that_makes_no_event_changes_nothing [Console Edits];
@@ -216,6 +220,7 @@ cases! { $ store_suite, store, "Store"
         a_replay_keeps_order_by_key [Console Copies];
         a_replay_blocks_and_waits_for_nobody [Console Copies];
         a_replay_resumes [Console Copies];
+        two_who_step_one_replay_end_it_once [Console Copies];
         a_cancelled_replay_takes_its_copies_back [Console Copies];
         a_replay_keeps_its_pace [Console Copies];
         a_replay_is_bounded [Console Copies];

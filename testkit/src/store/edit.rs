@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Chunk, Edit, EventId, EventRecord, Park, Payload, Settled, Status, StoreErrorKind, Then,
+    Chunk, Edit, EventId, EventRecord, HistoryAsk, Park, Payload, Settled, Status, StoreErrorKind, Then,
 };
 
 use super::bench::Bench;
@@ -67,6 +67,50 @@ pub(super) async fn an_edited_row_stays_edited_when_it_is_sent(bench: Bench) {
         record.original.is_some(),
         "what the producer wrote is still there"
     );
+}
+
+/// What was sent is on record as it was sent, and what a person wrote meanwhile is not lost with it.
+pub(super) async fn an_edit_beside_an_attempt_is_sent_as_well(bench: Bench) {
+    let parks = [(event("a", "k"), refused("d", Duration::ZERO))];
+    let (relay, rows) = bench.parked(&parks).await;
+    let mut wanted = vec![rows[0].event.as_ref().expect("an event").payload.clone()];
+    for edits in [&["{\"n\":1}"][..], &["{\"n\":2}", "{\"n\":3}"]] {
+        let seen = relay.due().await.remove(0);
+        for text in edits {
+            assert_eq!(edit(&bench, "a", text).await.touched, 1);
+        }
+        let last = Payload::Text(edits[edits.len() - 1].to_owned());
+        assert_eq!(
+            relay.settle_parked(&seen, Then::Sent(Default::default())).await,
+            Settled::Done
+        );
+        assert_eq!(history(&bench).await, wanted, "what was read is what was sent");
+        let due = relay.due().await.remove(0);
+        assert!(due.maybe_sent && due.redriven && due.version > seen.version);
+        assert_eq!(due.row.event.as_ref().expect("an event").payload, last);
+        assert_eq!(shown(&bench, "a").await.status(), Status::Retrying);
+        wanted.push(last);
+    }
+    let due = relay.due().await.remove(0);
+    assert_eq!(
+        relay.settle_parked(&due, Then::Sent(Default::default())).await,
+        Settled::Done
+    );
+    assert_eq!(history(&bench).await, wanted);
+    assert!(relay.due().await.is_empty());
+    let stats = bench.console().stats().await.expect("stats");
+    assert_eq!(stats.published, 3, "each was a delivery");
+}
+
+pub(super) async fn an_edited_row_is_no_duplicate_of_what_it_was(bench: Bench) {
+    let parks = [(event("a", "k"), refused("d", Duration::ZERO))];
+    let (relay, _) = bench.parked(&parks).await;
+    let seen = relay.due().await.remove(0);
+    assert_eq!(edit(&bench, "a", "{\"n\":1}").await.touched, 1);
+    assert_eq!(relay.settle_parked(&seen, Then::Duplicate).await, Settled::Gone);
+    let due = relay.due().await.remove(0);
+    assert_eq!(relay.settle_parked(&due, Then::Duplicate).await, Settled::Done);
+    assert!(relay.due().await.is_empty());
 }
 
 pub(super) async fn an_edit_may_be_for_one_destination(bench: Bench) {
@@ -174,6 +218,19 @@ fn change(id: &str, json: &str) -> Edit {
 
 async fn edit(bench: &Bench, id: &str, json: &str) -> Chunk {
     bench.console().edit(change(id, json)).await.expect("an edit")
+}
+
+/// The payloads of the history, the oldest first.
+async fn history(bench: &Bench) -> Vec<Payload> {
+    let ask = HistoryAsk {
+        limit: 100,
+        max_bytes: 1 << 40,
+        ..HistoryAsk::default()
+    };
+    let page = bench.upkeep().history(ask).await.expect("the history");
+    let mut rows = page.rows;
+    rows.sort_by_key(|row| row.published_at);
+    rows.into_iter().map(|row| row.payload).collect()
 }
 
 async fn shown(bench: &Bench, id: &str) -> EventRecord {

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use postrider_core::{
-    Act, Console, Event, Filter, Job, JobId, JobKind, JobState, JobVerb, List, NewJob, Park, Status,
-    StoreErrorKind, Verb,
+    Act, Console, Event, Filter, Job, JobId, JobKind, JobState, JobVerb, List, NewJob, Park, Settled, Status,
+    StoreErrorKind, Then, Timestamp, Verb,
 };
 
 use super::bench::{Bench, Relay};
 use super::faults::abandon;
-use super::words::{dead, event, waiting};
+use super::words::{dead, event, parks_as, refused, waiting};
+use crate::wait::eventually;
 
 /// Who acts in the suite.
 pub(super) const ANN: &str = "suite:ann";
@@ -48,6 +50,69 @@ pub(super) async fn a_job_leaves_later_rows_alone(bench: Bench) {
     let job = to_the_end(&bench.console(), &job.id, 10).await;
     assert_eq!((job.state, job.touched), (JobState::Done, 2));
     assert_eq!(dead_ids(&bench).await, ["later"]);
+}
+
+/// What was queued or refused when a person counted the dead is not thrown away because it has died since.
+pub(super) async fn a_job_leaves_what_died_later_alone(bench: Bench) {
+    let parks = [
+        (event("counted", "k"), dead(Some("d"))),
+        (event("refused", "l"), refused("d", Duration::ZERO)),
+    ];
+    let (relay, _) = bench.parked(&parks).await;
+    bench.commit(&[event("queued", "m")]).await;
+    let only_dead = Filter {
+        status: vec![Status::DeadLetter],
+        ..Filter::default()
+    };
+    let job = begun(&bench, JobKind::Act(Verb::Discard("old".into())), only_dead).await;
+    clock_goes_on(&bench, &job).await;
+    let seen = relay.due().await.remove(0);
+    let dies = relay.settle_parked(&seen, Then::Again(dead(Some("d")))).await;
+    assert_eq!(dies, Settled::Done);
+    let queued = relay.queued().await.remove(0);
+    let dies = relay.settle_one(parks_as(&queued, vec![dead(Some("d"))])).await;
+    assert_eq!(dies, Settled::Done);
+    let job = to_the_end(&bench.console(), &job.id, 10).await;
+    assert_eq!((job.state, job.touched, job.refused), (JobState::Done, 1, 0));
+    assert_eq!(dead_ids(&bench).await, ["refused", "queued"]);
+}
+
+/// However late somebody goes on with it.
+pub(super) async fn a_job_means_the_ages_of_its_beginning(bench: Bench) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_micros();
+    // It is a second old in four seconds: both jobs have begun by then.
+    let made = Timestamp(i64::try_from(now).expect("a time") + 3_000_000);
+    let young = Event {
+        created_at: Some(made),
+        ..event("a", "k")
+    };
+    let (relay, _) = bench.parked(&[(young, dead(Some("d")))]).await;
+    let second = Some(Duration::from_secs(1));
+    let older = Filter {
+        older_than: second,
+        ..Filter::default()
+    };
+    let newer = Filter {
+        newer_than: second,
+        ..Filter::default()
+    };
+    let discard = begun(&bench, JobKind::Act(Verb::Discard("old".into())), older.clone()).await;
+    let redrives = begun(&bench, redrive(), newer).await;
+    assert!(
+        redrives.begun_at.0 < made.0 + 1_000_000,
+        "the jobs began too late"
+    );
+    eventually("the event grows old", async || {
+        let page = bench.console().list(List::first(10, older.clone())).await;
+        (!page.expect("a listing").events.is_empty()).then_some(())
+    })
+    .await;
+    let discard = to_the_end(&bench.console(), &discard.id, 10).await;
+    assert_eq!((discard.state, discard.touched), (JobState::Done, 0));
+    let redrives = to_the_end(&bench.console(), &redrives.id, 10).await;
+    assert_eq!((redrives.state, redrives.touched), (JobState::Done, 1));
+    each_once(&relay, 1).await;
 }
 
 pub(super) async fn a_cancelled_job_touches_nothing_more(bench: Bench) {
@@ -211,6 +276,15 @@ pub(super) async fn to_the_end(console: &Arc<dyn Console>, id: &JobId, limit: u3
         }
     }
     panic!("job {id} does not end");
+}
+
+/// Waits until the database's clock, which may go in milliseconds, is past the beginning of a job.
+async fn clock_goes_on(bench: &Bench, job: &Job) {
+    eventually("the clock goes on", async || {
+        let later = begun(bench, JobKind::Archive, Filter::default()).await;
+        (later.begun_at > job.begun_at).then_some(())
+    })
+    .await;
 }
 
 /// A job as anyone finds it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use postrider_core::{
     Blocked, Event, Filter, Job, JobKind, JobState, JobVerb, ParkedRow, Receipt, Replay, Settled, Status,
-    Then,
+    StoreErrorKind, Then,
 };
 
 use super::bench::{Bench, Relay};
@@ -100,6 +100,24 @@ pub(super) async fn a_replay_resumes(bench: Bench) {
         .map(|event| (event.id.to_string(), "d".to_owned()))
         .collect();
     assert_eq!(copies(&bench, &relay, &job).await, wanted);
+}
+
+/// Whoever comes second knows of the copies that the first has made, and does not take the job for done.
+pub(super) async fn two_who_step_one_replay_end_it_once(bench: Bench) {
+    let events: Vec<_> = (0..5).map(|n| event(&format!("e{n}"), "k")).collect();
+    let relay = history(&bench, &events).await;
+    let job = replay(&bench, Replay::default(), Filter::default()).await;
+    let stepper = async || {
+        let console = bench.console();
+        for _ in 0..5 {
+            match console.step(job.id.clone(), 100).await {
+                Ok(step) => assert_eq!(step.job.state, JobState::Running, "five copies wait"),
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Busy, "{error}"),
+            }
+        }
+    };
+    tokio::join!(stepper(), stepper(), stepper());
+    assert_eq!(copies(&bench, &relay, &job).await.len(), 5);
 }
 
 pub(super) async fn a_cancelled_replay_takes_its_copies_back(bench: Bench) {

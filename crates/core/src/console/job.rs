@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Cursor, Status, Verb};
+use super::{Cursor, EventRecord, Route, Status, Verb};
 use crate::{DestinationName, EventId, Filter, Timestamp};
 
 /// Which job. Of a replay it is the replay's id, which its copies carry.
@@ -224,6 +224,29 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether a verb's job is about a route of an event. It means what it meant when it began: ages are those of that
+    /// moment, and what has failed since, or has died since where only the dead are meant, is not what was counted.
+    pub fn means(&self, record: &EventRecord, route: &Route) -> bool {
+        let since = match route.status {
+            Status::DeadLetter if !self.filter.wants(Status::Retrying) => route.failed.map(|(_, last)| last),
+            Status::DeadLetter | Status::Retrying => route.failed.map(|(first, _)| first),
+            _ => None,
+        };
+        since.is_none_or(|since| since <= self.begun_at) && self.filter.matches(record, route, self.begun_at)
+    }
+
+    /// The verb of its next step: a time from when it began is nearer by now.
+    pub fn verb(&self, now: Timestamp) -> Option<Verb> {
+        let JobKind::Act(verb) = &self.kind else {
+            return None;
+        };
+        let passed = u64::try_from(now.0.saturating_sub(self.begun_at.0)).unwrap_or(0);
+        Some(match verb {
+            Verb::Move(by) => Verb::Move(by.saturating_sub(Duration::from_micros(passed))),
+            Verb::Redrive | Verb::Discard(_) => verb.clone(),
+        })
+    }
+
     /// The job after a person's verb; none: it changes nothing. One that has ended stays as it is.
     pub fn after(&self, verb: JobVerb) -> Option<Job> {
         let mut job = self.clone();
@@ -311,5 +334,78 @@ mod tests {
             let read = JobKind::of_spec(job.kind.as_str(), &job.kind.spec(&job.filter));
             assert_eq!(read, Some((job.kind, job.filter)));
         }
+    }
+
+    fn job(filter: Filter, verb: Verb) -> Job {
+        Job {
+            id: "j".into(),
+            kind: JobKind::Act(verb),
+            filter,
+            state: JobState::Running,
+            actor: "ann".to_owned(),
+            touched: 0,
+            refused: 0,
+            waiting: 0,
+            cursor: None,
+            begun_at: Timestamp(100),
+            updated_at: Timestamp(500),
+        }
+    }
+
+    #[test]
+    fn a_job_means_what_it_meant_when_it_began() {
+        let record = EventRecord {
+            seq: crate::Seq(1),
+            event: Err("not of interest".to_owned()),
+            bad_payload: None,
+            event_id: "one".into(),
+            event_type: "Placed".to_owned(),
+            key: "k".to_owned(),
+            created_at: Timestamp(90),
+            replay: None,
+            routes: Vec::new(),
+            timeline: Vec::new(),
+            original: None,
+        };
+        let failed = |status, first, last| Route {
+            failures: 1,
+            failed: Some((Timestamp(first), Timestamp(last))),
+            ..Route::new(None, status)
+        };
+        let (dead, retrying) = (Status::DeadLetter, Status::Retrying);
+        let of = |status: &[Status], route: &Route| {
+            let filter = Filter {
+                status: status.to_vec(),
+                ..Filter::default()
+            };
+            job(filter, Verb::Redrive).means(&record, route)
+        };
+        assert!(of(&[dead], &failed(dead, 50, 100)));
+        assert!(!of(&[dead], &failed(dead, 50, 101)), "it died afterwards");
+        assert!(
+            of(&[dead, retrying], &failed(dead, 50, 101)),
+            "it was refused before"
+        );
+        assert!(of(&[dead, retrying], &failed(retrying, 50, 101)));
+        assert!(!of(&[], &failed(retrying, 101, 101)), "it failed afterwards");
+        assert!(of(&[], &Route::new(None, Status::Scheduled)));
+        let age = |micros| {
+            let newer_than = Some(Duration::from_micros(micros));
+            let filter = Filter {
+                newer_than,
+                ..Filter::default()
+            };
+            job(filter, Verb::Redrive).means(&record, &failed(dead, 50, 50))
+        };
+        assert!(age(10) && !age(9), "as old as it was");
+    }
+
+    #[test]
+    fn a_time_from_the_beginning_comes_nearer() {
+        let by = |micros| Verb::Move(Duration::from_micros(micros));
+        let moved = |now| job(Filter::default(), by(50)).verb(Timestamp(now));
+        assert_eq!(moved(100), Some(by(50)));
+        assert_eq!(moved(120), Some(by(30)));
+        assert_eq!(moved(900), Some(by(0)));
     }
 }

@@ -1,7 +1,7 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
 use postrider_core::{
-    Act, Chunk, Cursor, EventId, EventRecord, Filter, JobId, RecordedRoute, Status, Timestamp, Verb,
+    Act, Chunk, Cursor, EventId, EventRecord, Filter, Job, JobId, RecordedRoute, Status, Timestamp, Verb,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -20,14 +20,15 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
     let stride = Stride {
         verb: &act.verb,
         filter: &act.filter,
+        job: None,
         from: act.from.as_ref(),
         bound: i64::MAX,
         limit: act.limit,
     };
     let mut taken = choose(view, &stride).await?;
     let touched = match act.dry_run {
-        true => taken.places.len() as u64,
-        false => apply(view, &act.verb, &taken.places).await?,
+        true => taken.rows.len() as u64,
+        false => apply(view, &act.verb, &mut taken).await?,
     };
     if taken.seen == 0 {
         taken.refused = elsewhere(view, &act.filter.event_id).await?;
@@ -56,6 +57,8 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
 pub(super) struct Stride<'a> {
     pub(super) verb: &'a Verb,
     pub(super) filter: &'a Filter,
+    /// The job that it is a step of.
+    pub(super) job: Option<&'a Job>,
     /// Behind this place.
     pub(super) from: Option<&'a Cursor>,
     /// At or before this one.
@@ -63,10 +66,24 @@ pub(super) struct Stride<'a> {
     pub(super) limit: u32,
 }
 
+impl Stride<'_> {
+    /// When ages are counted from.
+    fn now(&self, view: &View) -> Timestamp {
+        self.job.map_or(Timestamp(view.now), |job| job.begun_at)
+    }
+
+    fn means(&self, view: &View, found: &Candidate) -> bool {
+        match self.job {
+            Some(job) => job.means(&found.record, &found.route),
+            None => self.filter.matches(&found.record, &found.route, self.now(view)),
+        }
+    }
+}
+
 /// What a step takes.
 #[derive(Default)]
 pub(super) struct Taken {
-    pub(super) places: Vec<(i64, String)>,
+    rows: Vec<Chosen>,
     pub(super) refused: Vec<(EventId, Status)>,
     /// Where to go on; none when all rows were looked at.
     pub(super) next: Option<Cursor>,
@@ -74,11 +91,17 @@ pub(super) struct Taken {
     seen: u64,
 }
 
+/// A row as it was when it was chosen.
+struct Chosen {
+    place: (i64, String),
+    version: i64,
+}
+
 /// The next rows that a verb is about, in the order of their places: what is left undone by a caller that dies is the
 /// end of every key. The word of a row costs a look at its key, so it is looked up for the rows of the step alone.
 pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
     let mut taken = Taken::default();
-    let Some(meant) = Meant::of(stride.filter, Table::Parked, view.now, 5) else {
+    let Some(meant) = Meant::of(stride.filter, Table::Parked, stride.now(view).0, 5) else {
         return Ok(taken);
     };
     let sql = view.sql(&format!(
@@ -87,7 +110,7 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
              WHERE (seq, destination) > ($1, $2) AND seq <= $3{} ORDER BY seq, destination LIMIT $4
          ) c CROSS JOIN LATERAL (
              SELECT seq, destination, event_id, event_type, {KEY}, {CREATED}, replay_id, status, failures, error_kind,
-                 error_group, error_text, first_failed_at, last_failed_at, {{alone}}
+                 error_group, error_text, first_failed_at, last_failed_at, {{alone}}, version
              FROM {{outbox_parked_status}} p WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
          ) p ORDER BY c.seq, c.destination",
         meant.sql
@@ -100,10 +123,7 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
     let mut last = None;
     for row in &rows {
         let found = Candidate::read(row)?;
-        if !stride
-            .filter
-            .matches(&found.record, &found.route, Timestamp(view.now))
-        {
+        if !stride.means(view, &found) {
             continue;
         }
         if taken.seen >= u64::from(stride.limit.max(1)) {
@@ -113,7 +133,10 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
         taken.seen += 1;
         last = Some(Cursor::at(found.place.0, &found.place.1));
         match found.bears(stride.verb) {
-            true => taken.places.push(found.place),
+            true => taken.rows.push(Chosen {
+                place: found.place,
+                version: found.version,
+            }),
             false => taken.refused.push((found.record.event_id, found.route.status)),
         }
     }
@@ -130,6 +153,7 @@ struct Candidate {
     route: RecordedRoute,
     /// Only a row that stands alone has a time of its own.
     alone: bool,
+    version: i64,
 }
 
 impl Candidate {
@@ -165,6 +189,7 @@ impl Candidate {
             record,
             route,
             alone: row.try_get(14)?,
+            version: row.try_get(15)?,
         })
     }
 
@@ -180,7 +205,7 @@ impl Candidate {
 
 /// Locked in the order in which a settle takes them, so that neither waits for the other in a circle.
 const LOCKED: &str = "locked AS MATERIALIZED (
-         SELECT p.seq, p.destination FROM {outbox_parked} p
+         SELECT p.seq, p.destination, p.version FROM {outbox_parked} p
          WHERE p.seq = ANY ($1::bigint[])
            AND (p.seq, p.destination) IN (SELECT x.* FROM unnest($1::bigint[], $2::text[]) x)
          ORDER BY p.seq, p.destination FOR UPDATE)";
@@ -191,11 +216,13 @@ pub(super) const AGAIN: &str =
      version = o.version + 1, updated_at = clock_timestamp()";
 
 /// Changes rows; answers how many were still as the verb wants them: a relay may have been first.
-pub(super) async fn apply(view: &View, verb: &Verb, places: &[(i64, String)]) -> Result<u64> {
-    if places.is_empty() {
+pub(super) async fn apply(view: &View, verb: &Verb, taken: &mut Taken) -> Result<u64> {
+    let rows = std::mem::take(&mut taken.rows);
+    if rows.is_empty() {
         return Ok(0);
     }
-    let (seqs, names): (Vec<i64>, Vec<&str>) = places.iter().map(|(seq, name)| (*seq, name.as_str())).unzip();
+    let places = rows.iter().map(|row| (row.place.0, row.place.1.as_str()));
+    let (seqs, names): (Vec<i64>, Vec<&str>) = places.unzip();
     let client = view.client();
     let changed = match verb {
         Verb::Redrive => {
@@ -217,17 +244,32 @@ pub(super) async fn apply(view: &View, verb: &Verb, places: &[(i64, String)]) ->
                 .execute(&sql, &[&seqs, &names, &clock::seconds(*by)])
                 .await?
         }
-        Verb::Discard(reason) => discard(view, &seqs, &names, reason).await?,
+        Verb::Discard(reason) => {
+            let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
+            let gone = discard(view, (&seqs, &names, &versions), reason).await?;
+            if gone < rows.len() as u64 {
+                taken.refused.extend(still_there(view, &seqs, &names).await?);
+            }
+            gone
+        }
     };
     view.ring().await?;
     Ok(changed)
 }
 
-async fn discard(view: &View, seqs: &[i64], names: &[&str], reason: &str) -> Result<u64> {
+/// Throws rows away as they were when they were chosen: what somebody has sent again or edited since is not what the
+/// person who throws it away has seen.
+async fn discard(
+    view: &View,
+    (seqs, names, versions): (&[i64], &[&str], &[i64]),
+    reason: &str,
+) -> Result<u64> {
     let sql = view.sql(&format!(
         "WITH {LOCKED}, p AS (
-             DELETE FROM {{outbox_parked}} o USING locked l
-             WHERE o.seq = l.seq AND o.destination = l.destination RETURNING o.*)
+             DELETE FROM {{outbox_parked}} o
+             USING locked l, unnest($1::bigint[], $2::text[], $4::bigint[]) x(seq, destination, version)
+             WHERE o.seq = l.seq AND o.destination = l.destination AND l.version = x.version
+               AND x.seq = l.seq AND x.destination = l.destination RETURNING o.*)
          INSERT INTO {{outbox_sent}} (seq, event_id, {{carried}}, destination, outcome, reason, attempts, failures,
                 error_kind, error_text, last_failed_at, published_at)
          SELECT p.seq, p.event_id, {{carried p}}, nullif(p.destination, ''), 'discarded', $3, p.attempts,
@@ -235,7 +277,7 @@ async fn discard(view: &View, seqs: &[i64], names: &[&str], reason: &str) -> Res
     ));
     let gone = view
         .client()
-        .execute(&sql, &[&seqs, &names, &storable(reason)])
+        .execute(&sql, &[&seqs, &names, &storable(reason), &versions])
         .await?;
     // A slot of the operators' own, so that no relay waits for them.
     let sql = view.sql(
@@ -245,6 +287,19 @@ async fn discard(view: &View, seqs: &[i64], names: &[&str], reason: &str) -> Res
     let count = i64::try_from(gone).unwrap_or(0);
     view.client().execute(&sql, &[&count]).await?;
     Ok(gone)
+}
+
+/// Rows of these places that are parked, with how they stand by now.
+async fn still_there(view: &View, seqs: &[i64], names: &[&str]) -> Result<Vec<(EventId, Status)>> {
+    let sql = view.sql(
+        "SELECT p.event_id, p.status FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY x(seq, destination, n)
+         CROSS JOIN LATERAL (SELECT event_id, status FROM {outbox_parked_status} p
+             WHERE p.seq = x.seq AND p.destination = x.destination LIMIT 1) p ORDER BY x.n",
+    );
+    let rows = view.client().query(&sql, &[&seqs, &names]).await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get::<_, &str>(0)?.into(), status(row.try_get(1)?))))
+        .collect()
 }
 
 /// Where events that were named, but are not parked, stand instead: the person who named them wants to know.

@@ -10,14 +10,24 @@ use crate::row::{self, Stored, storable};
 const ROWS: &str = "SELECT {columns}, destination, status FROM {outbox_parked_status}
      WHERE event_id = $1 AND ($2::text IS NULL OR destination = $2) ORDER BY seq, destination";
 
-const KEEP: &str =
-    "INSERT INTO {outbox_original} (seq, destination, payload, payload_bytes, content_type, actor)
-     SELECT seq, destination, payload, payload_bytes, content_type, $3 FROM {outbox_parked}
-     WHERE seq = $1 AND destination = $2 AND (dead OR error_kind IS NOT NULL)
-     ON CONFLICT (seq, destination) DO NOTHING";
+/// What was there is kept from the row that is changed, so nothing is kept of one that a relay has removed meanwhile.
+/// Only a sequence that was set back gives a place out again, whose last event may have left the same version behind.
+const CHANGE: &str = "WITH was AS MATERIALIZED (
+         SELECT seq, destination, version, payload, payload_bytes, content_type FROM {outbox_parked}
+         WHERE seq = $1 AND destination = $2 AND (dead OR error_kind IS NOT NULL) FOR UPDATE),
+     kept AS (
+         INSERT INTO {outbox_original} AS k
+             (seq, destination, version, payload, payload_bytes, content_type, actor)
+         SELECT seq, destination, version + 1, payload, payload_bytes, content_type, $6 FROM was
+         ON CONFLICT (seq, destination, version) DO UPDATE SET payload = excluded.payload,
+             payload_bytes = excluded.payload_bytes, content_type = excluded.content_type, actor = excluded.actor,
+             edited_at = excluded.edited_at)
+     UPDATE {outbox_parked} o SET payload = $3, payload_bytes = $4, content_type = coalesce($5, o.content_type),
+         edited = o.version + 1, {again}
+     FROM was w WHERE o.seq = w.seq AND o.destination = w.destination";
 
-/// Changes the rows of an event that are dead or were refused. A relay that has read one before sends the old payload
-/// and finds its row gone or changed, so what is sent and what is kept are never a mixture.
+/// Changes the rows of an event that are dead or were refused. A relay that has read one before sends what it has read:
+/// its settle says so, and the row stays to be sent as it is now.
 pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
     let name = edit
         .destination
@@ -87,24 +97,16 @@ fn invalid(reason: String) -> Error {
 }
 
 async fn change(view: &View, edit: &Edit, (place, name): &(i64, String)) -> Result<bool> {
-    let keep = view.sql(KEEP);
-    view.client()
-        .execute(&keep, &[place, name, &storable(&edit.actor)])
-        .await?;
     let (text, bytes) = match &edit.payload {
         Payload::Text(text) => (Some(text.as_str()), None),
         Payload::Bytes(bytes) => (None, Some(&bytes[..])),
         Payload::Tombstone => (None, None),
     };
-    let sql = view.sql(&format!(
-        "UPDATE {{outbox_parked}} o SET payload = $3, payload_bytes = $4, content_type = coalesce($5, o.content_type),
-             {AGAIN}
-         WHERE o.seq = $1 AND o.destination = $2 AND (o.dead OR o.error_kind IS NOT NULL)"
-    ));
+    let sql = view.sql(&CHANGE.replace("{again}", AGAIN));
     let kind = edit.content_type.as_deref().map(storable);
     let changed = view
         .client()
-        .execute(&sql, &[place, name, &text, &bytes, &kind])
+        .execute(&sql, &[place, name, &text, &bytes, &kind, &storable(&edit.actor)])
         .await?;
     Ok(changed > 0)
 }

@@ -2,7 +2,7 @@
 //! begins exactly where the last one ended.
 
 use postrider_core::{
-    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, StoreErrorKind, Verb,
+    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, StoreErrorKind, Timestamp,
 };
 use tokio_postgres::Row;
 
@@ -61,7 +61,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
             ],
         )
         .await?;
-    Ok(load(view, &id, "").await?.job)
+    Ok(load(view, &id).await?.job)
 }
 
 /// Jobs, newest first, or the one that is named.
@@ -93,7 +93,7 @@ pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
     let mut refused = Vec::new();
     if filed.job.state == JobState::Running {
         match &filed.job.kind {
-            JobKind::Act(verb) => refused = step_verb(view, &filed, verb, limit).await?,
+            JobKind::Act(_) => refused = step_verb(view, &filed, limit).await?,
             JobKind::Replay(spec) => {
                 let done = replay::step(view, &filed, spec, limit).await?;
                 advance(view, &filed.job, &done).await?;
@@ -101,20 +101,24 @@ pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
             JobKind::Archive | JobKind::Restore(_) => {}
         }
     }
-    let job = load(view, id, "").await?.job;
+    let job = load(view, id).await?.job;
     Ok(Step { job, refused })
 }
 
-async fn step_verb(view: &View, filed: &Filed, verb: &Verb, limit: u32) -> Result<Vec<(EventId, Status)>> {
+async fn step_verb(view: &View, filed: &Filed, limit: u32) -> Result<Vec<(EventId, Status)>> {
+    let Some(verb) = filed.job.verb(Timestamp(view.now)) else {
+        return Ok(Vec::new());
+    };
     let stride = Stride {
-        verb,
+        verb: &verb,
         filter: &filed.job.filter,
+        job: Some(&filed.job),
         from: filed.job.cursor.as_ref(),
         bound: filed.bound,
         limit,
     };
-    let taken = act::choose(view, &stride).await?;
-    let touched = act::apply(view, verb, &taken.places).await?;
+    let mut taken = act::choose(view, &stride).await?;
+    let touched = act::apply(view, &verb, &mut taken).await?;
     let done = Done {
         ended: taken.next.is_none(),
         cursor: taken.next,
@@ -164,7 +168,7 @@ pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -
         ..audit::Deed::default()
     };
     audit::note(view, deed).await?;
-    Ok(load(view, id, "").await?.job)
+    Ok(load(view, id).await?.job)
 }
 
 /// Writes down what a step did, in the job and in the audit.
@@ -209,16 +213,17 @@ async fn move_on(view: &View, job: &Job, done: &Done) -> Result<()> {
     Ok(())
 }
 
-/// A job that nobody else changes until the end of the transaction.
+/// A job that nobody else changes until the end of the transaction. It is read by a statement of its own: the one that
+/// waits for the lock counts the copies that wait as they were before somebody else made more.
 pub(crate) async fn locked(view: &View, id: &JobId) -> Result<Filed> {
-    load(view, id, " FOR UPDATE OF j").await
+    let sql = view.sql("SELECT 1 FROM {outbox_job} WHERE id = $1 FOR UPDATE");
+    view.client().query(&sql, &[&storable(id.as_str())]).await?;
+    load(view, id).await
 }
 
 /// A job as it is.
-pub(crate) async fn load(view: &View, id: &JobId, lock: &str) -> Result<Filed> {
-    let sql = view.sql(&format!(
-        "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE j.id = $1{lock}"
-    ));
+pub(crate) async fn load(view: &View, id: &JobId) -> Result<Filed> {
+    let sql = view.sql(&format!("SELECT {COLUMNS} FROM {{outbox_job}} j WHERE j.id = $1"));
     let row = view
         .client()
         .query_opt(&sql, &[&storable(id.as_str())])

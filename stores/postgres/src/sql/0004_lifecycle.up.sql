@@ -38,16 +38,18 @@ CREATE TABLE {outbox_duty} (
     note        text
 );
 
--- What a person changed, as the producer wrote it: the first one stays.
+-- What a person changed, as it was before, and the version that the row has since: the first one is what the producer wrote,
+-- and the first behind a version is what a relay has sent that read that version.
 CREATE TABLE {outbox_original} (
     seq           bigint NOT NULL,
     destination   text COLLATE "C" NOT NULL,
+    version       bigint NOT NULL,
     payload       text,
     payload_bytes bytea,
     content_type  text,
     actor         text NOT NULL,
     edited_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (seq, destination)
+    PRIMARY KEY (seq, destination, version)
 );
 
 -- What was read back from an archive, for a replay to send again.
@@ -96,7 +98,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION {outbox_forget_audit}(interval, integer) FROM PUBLIC;
 
-ALTER TABLE {outbox_parked} ADD COLUMN error_group text;
+-- `edited` is the version that the last edit of the payload made.
+ALTER TABLE {outbox_parked} ADD COLUMN error_group text, ADD COLUMN edited bigint;
 
 -- What people ask of parked rows. Keys and types may be longer than an index entry, so their hashes are kept.
 CREATE INDEX {name outbox_parked_dead} ON {outbox_parked} (seq, destination) WHERE dead AND seq > 0;

@@ -10,4 +10,15 @@ history AS (
     SELECT p.seq, p.event_id, {carried p}, nullif(p.destination, ''), p.receipt, 'published', p.attempts, p.failures,
         p.error_kind, p.error_text, p.last_failed_at, now()
     FROM p WHERE p.outcome = 'sent'
+    UNION ALL
+    -- As it was read, which is before the first edit since.
+    SELECT u.seq, u.event_id, u.event_type, u.aggregate_type, u.aggregate_id, u.event_key, g.payload, g.payload_bytes,
+        g.content_type, u.headers, u.priority, u.available_at, u.created_at, u.replay_id, u.enqueued_at,
+        nullif(u.destination, ''), u.receipt, 'published', u.attempts, u.failures, u.error_kind, u.error_text,
+        u.last_failed_at, now()
+    FROM u CROSS JOIN LATERAL (
+        SELECT o.payload, o.payload_bytes, o.content_type FROM {outbox_original} o
+        WHERE o.seq = u.seq AND o.destination = u.destination AND o.version > u.sent_as
+        ORDER BY o.seq, o.destination, o.version LIMIT 1) g
+    WHERE u.outcome = 'sent'
 ),

@@ -2,8 +2,9 @@
 -- a list of one, and a span of one that is sorted, are conditions of an index and nothing else, a shard behind a sum is no
 -- condition of any, and what became of parked rows is looked up in an object. A plan that was made for an empty table would
 -- otherwise scan a full one.
--- {entry} is what became of the parked row `o`, `taken` whether another event stands where it is to go, {park} what is written
--- of a row that is parked; they are in write.rs. Columns are named, because tables may have more of them than these.
+-- {entry} is what became of the parked row `o`, `edited` whether its payload is another by now, `taken` whether another event
+-- stands where it is to go, {park} what is written of a row that is parked; they are in write.rs. Columns are named, because
+-- tables may have more of them than these.
 WITH
 f AS MATERIALIZED (
     SELECT s.shard FROM unnest($1::smallint[], $2::bigint[]) x(shard, token)
@@ -28,7 +29,7 @@ d AS (
 p AS (
     DELETE FROM {outbox_parked} o
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND ({entry} ->> 'outcome' IN ('sent', 'duplicate')
+      AND (({entry} ->> 'outcome' IN ('sent', 'duplicate') AND NOT {edited})
            OR ({entry} ->> 'outcome' = 'split' AND {entry} ->> 'version' = o.version::text AND NOT {taken}))
     RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
         o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
@@ -45,11 +46,17 @@ u AS (
             CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
         FROM jsonb_to_record(CASE WHEN {taken}
             THEN $13::jsonb || jsonb_build_object('attempts', o.attempts, 'failures', o.failures + 1, 'maybe_sent', o.maybe_sent)
+            -- Sent with the payload that was read, it is sent with the new one as well.
+            WHEN {entry} ->> 'outcome' = 'sent'
+            THEN jsonb_build_object('dead', o.dead, 'wait', 0, 'attempts', o.attempts, 'failures', o.failures, 'maybe_sent', true)
             ELSE {entry} -> 'stays' END) k({park}))
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND {entry} ->> 'version' = o.version::text
-      AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))
-    RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o},
+      AND (({entry} ->> 'outcome' = 'sent' AND {edited})
+           OR ({entry} ->> 'version' = o.version::text
+               AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))))
+    RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
+        o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
+        ({entry} ->> 'version')::bigint AS sent_as,
         CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (
@@ -86,6 +93,8 @@ counted AS (
         UNION ALL
         SELECT (p.outcome = 'sent' AND p.replay_id IS NULL)::integer, (p.outcome = 'duplicate')::integer,
                (p.outcome = 'split' AND p.parks IS NULL)::integer FROM p
+        UNION ALL
+        SELECT (u.outcome = 'sent' AND u.replay_id IS NULL)::integer, 0, 0 FROM u
     ) n
     HAVING sum(n.published) + sum(n.duplicates) + sum(n.dropped) > 0
     ON CONFLICT (slot) DO UPDATE SET published = c.published + excluded.published,

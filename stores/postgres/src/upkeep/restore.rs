@@ -32,7 +32,7 @@ pub(super) async fn mark(view: &View, id: &JobId, cursor: Cursor, rows: u64, end
         };
         advance(view, &filed.job, &done).await?;
     }
-    Ok(load(view, id, "").await?.job)
+    Ok(load(view, id).await?.job)
 }
 
 /// Puts rows where a replay finds them.

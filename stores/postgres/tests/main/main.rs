@@ -23,6 +23,7 @@
 //! - `sql`: what other languages insert, and what the tables do by themselves.
 //! - `produce`: the sides of services.
 
+mod beside;
 mod commit;
 mod conformance;
 mod console;

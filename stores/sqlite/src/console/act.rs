@@ -1,10 +1,11 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
-use postrider_core::{Act, Chunk, Cursor, EventId, Filter, Status, Timestamp, Verb};
+use postrider_core::{Act, Chunk, Cursor, EventId, Filter, Job, Status, Timestamp, Verb};
 use rusqlite::params;
 
 use super::arm::{Arm, STRIDE, Towards};
 use super::audit::{Entry, write_down};
+use super::seen::Seen;
 use super::{View, list, place_of};
 use crate::error::Result;
 use crate::write::{RECORD_PARKED, REMOVE_PARKED};
@@ -19,6 +20,7 @@ pub(super) fn act(view: &View<'_>, act: &Act) -> Result<Chunk> {
     let walk = Walk {
         verb: &act.verb,
         filter: &act.filter,
+        job: None,
         from: place_of(act.from.as_ref())?,
         bound: i64::MAX,
         limit: act.limit,
@@ -51,6 +53,8 @@ pub(super) fn act(view: &View<'_>, act: &Act) -> Result<Chunk> {
 pub(super) struct Walk<'a> {
     pub(super) verb: &'a Verb,
     pub(super) filter: &'a Filter,
+    /// The job that it is a step of.
+    pub(super) job: Option<&'a Job>,
     pub(super) from: (i64, String),
     /// Rows with a higher place came later and are not meant.
     pub(super) bound: i64,
@@ -87,7 +91,7 @@ impl Walk<'_> {
                     walked.done = true;
                     return self.end(view, walked);
                 }
-                if row.is_meant(view, self.filter) {
+                if self.means(view, &row) {
                     if walked.touched as usize + walked.refused.len() >= limit {
                         return self.end(view, walked);
                     }
@@ -108,6 +112,13 @@ impl Walk<'_> {
             }
         }
         self.end(view, walked)
+    }
+
+    fn means(&self, view: &View<'_>, row: &Seen) -> bool {
+        match self.job {
+            Some(job) => row.is_meant_by(job),
+            None => row.is_meant(view, self.filter),
+        }
     }
 
     /// Counts that survive the clean-up of the history.

@@ -72,13 +72,14 @@ fn stored(view: &View<'_>, place: i64, destination: &str) -> Result<Stored> {
     Ok(stored)
 }
 
-/// The first one stays: it is what the producer wrote.
+/// Every one stays: the first is what the producer wrote, and a relay may be sending any of them. Only a sequence that
+/// was set back gives a place out again, whose last event may have left the same version behind.
 fn keep_original(view: &View<'_>, place: i64, destination: &str, actor: &str) -> Result<()> {
     let sql = view.sql(
-        "INSERT INTO {outbox_original} (seq, destination, payload, payload_bytes, content_type, actor, edited_at)
-         SELECT seq, destination, payload, payload_bytes, content_type, ?3, ?4
-         FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2
-         ON CONFLICT (seq, destination) DO NOTHING",
+        "INSERT OR REPLACE INTO {outbox_original}
+             (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
+         SELECT seq, destination, version + 1, payload, payload_bytes, content_type, ?3, ?4
+         FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2",
     );
     let values = params![place, destination, actor, view.standing.now];
     view.tx.execute(&sql, values)?;
@@ -92,7 +93,8 @@ fn change(view: &View<'_>, place: i64, destination: &str, edit: &Edit) -> Result
         Payload::Tombstone => (None, None),
     };
     let sql = view.sql(
-        "UPDATE {outbox_parked} SET payload = ?3, payload_bytes = ?4, content_type = coalesce(?5, content_type)
+        "UPDATE {outbox_parked} SET payload = ?3, payload_bytes = ?4, content_type = coalesce(?5, content_type),
+                edited = version + 1
          WHERE seq = ?1 AND destination = ?2",
     );
     let values = params![place, destination, text, bytes, edit.content_type];

@@ -64,10 +64,17 @@ pub(super) fn step(view: &View<'_>, id: &JobId, limit: u32) -> Result<Step> {
             replay::step(view, &mut work, replay, limit)?;
             Vec::new()
         }
-        JobKind::Act(verb) => {
+        JobKind::Act(_) => {
+            let Some(verb) = work.job.verb(Timestamp(view.standing.now)) else {
+                return Ok(Step {
+                    job: work.job,
+                    refused: Vec::new(),
+                });
+            };
             let walk = Walk {
-                verb,
+                verb: &verb,
                 filter: &work.job.filter,
+                job: Some(&work.job),
                 from: place_of(work.job.cursor.as_ref())?,
                 bound: work.bound,
                 limit,

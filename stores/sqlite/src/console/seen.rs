@@ -1,7 +1,7 @@
 //! What a filter looks at: of a row in any of the tables, everything but what the producer sent along.
 
 use postrider_core::{
-    DestinationName, EventId, EventRecord, Filter, JobId, RecordedRoute, Status, Timestamp,
+    DestinationName, EventId, EventRecord, Filter, Job, JobId, RecordedRoute, Status, Timestamp,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -102,6 +102,10 @@ impl Seen {
 
     pub(super) fn is_meant(&self, view: &View<'_>, filter: &Filter) -> bool {
         filter.matches(&self.record, &self.route, Timestamp(view.standing.now))
+    }
+
+    pub(super) fn is_meant_by(&self, job: &Job) -> bool {
+        job.means(&self.record, &self.route)
     }
 }
 

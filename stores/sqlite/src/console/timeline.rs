@@ -73,7 +73,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Left> {
 fn original(view: &View<'_>, record: &EventRecord) -> Result<Option<Original>> {
     let sql = view.sql(
         "SELECT payload, payload_bytes, content_type, edited_at, actor FROM {outbox_original}
-         WHERE seq = ?1 ORDER BY edited_at LIMIT 1",
+         WHERE seq = ?1 ORDER BY edited_at, version LIMIT 1",
     );
     let mut statement = view.tx.prepare_cached(&sql)?;
     let mut rows = statement.query(params![row::place(record.seq)])?;

@@ -1,5 +1,6 @@
--- What a failure has in common with others.
+-- What a failure has in common with others, and the version that the last edit of the payload made.
 ALTER TABLE {outbox_parked} ADD COLUMN error_group TEXT;
+ALTER TABLE {outbox_parked} ADD COLUMN edited INTEGER;
 
 ALTER TABLE {outbox_audit} ADD COLUMN job_id TEXT;
 ALTER TABLE {outbox_audit} ADD COLUMN event_id TEXT;
@@ -36,16 +37,18 @@ CREATE TABLE {outbox_duty} (
     note        TEXT
 ) STRICT;
 
--- Payloads as the producer wrote them, before a person changed them. The first one stays.
+-- Payloads as they were before a person changed them, and the version that the row has since: the first one is what the
+-- producer wrote, and the first behind a version is what a relay has sent that read that version.
 CREATE TABLE {outbox_original} (
     seq           INTEGER NOT NULL,
     destination   TEXT NOT NULL,
+    version       INTEGER NOT NULL,
     payload       TEXT,
     payload_bytes BLOB,
     content_type  TEXT,
     actor         TEXT NOT NULL,
     edited_at     INTEGER NOT NULL,
-    PRIMARY KEY (seq, destination)
+    PRIMARY KEY (seq, destination, version)
 ) STRICT;
 
 -- What an archive was read back into, for replays. Rows and the cursor of their job are written together: none comes

@@ -195,7 +195,7 @@ async fn every_kind_of_what_is_kept_has_its_own_end() {
              PRIMARY KEY (consumer, event_id)) STRICT, WITHOUT ROWID;
          CREATE INDEX inbox_time ON inbox (processed_at);
          INSERT INTO inbox VALUES ('c', 'x', NULL, 5), ('c', 'y', NULL, 9000000000000000);
-         INSERT INTO outbox_original VALUES (900, 'd', 'p', NULL, NULL, 'ada', 5);",
+         INSERT INTO outbox_original VALUES (900, 'd', 2, 'p', NULL, NULL, 'ada', 5);",
     );
     let kinds = [
         (Kept::Audit, 1),

@@ -1,0 +1,98 @@
+//! What operators do beside others who were first: whoever waited for a row sees it as it is by then.
+
+use postrider_core::{
+    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, NewJob, Park, Payload, Replay, Settled,
+    Status, Verb,
+};
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+
+use crate::support::{Db, Relay, act, event, parks, until};
+
+/// One dead event.
+async fn with_dead() -> (Db, Relay) {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("a", "k")]).await;
+    let row = relay.queued().await.remove(0);
+    let dead = Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"));
+    assert_eq!(
+        relay.settle(vec![parks(&row, vec![dead])], vec![]).await,
+        [Settled::Done]
+    );
+    (db, relay)
+}
+
+/// Somebody who changes something and has not committed it yet.
+async fn first(db: &Db, sql: &str) -> Client {
+    let client = db.connect().await;
+    let changed = client.batch_execute(&format!("BEGIN; {sql}")).await;
+    changed.expect("changed");
+    client
+}
+
+/// Lets the first one commit once the second waits for it; answers what the second did.
+async fn then<T>(db: &Db, first: Client, second: JoinHandle<T>) -> T {
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    until("the second waits", || db.number(waits) == 1).await;
+    first.batch_execute("COMMIT").await.expect("committed");
+    second.await.expect("it ends")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_discard_leaves_what_was_sent_again_since_it_was_chosen() {
+    let (db, relay) = with_dead().await;
+    let redriven = "UPDATE outbox_parked SET dead = false, redriven = true, version = version + 1";
+    let redriver = first(&db, redriven).await;
+    let store = db.store.clone();
+    let discard = async move { store.act(act(Verb::Discard("old".into()), "a")).await };
+    let chunk = then(&db, redriver, tokio::spawn(discard))
+        .await
+        .expect("answered");
+    assert_eq!(
+        (chunk.touched, chunk.refused),
+        (0, vec![("a".into(), Status::Retrying)])
+    );
+    assert_eq!(relay.page().await.parked.len(), 1, "it is still to be sent");
+    assert_eq!(db.store.stats().await.expect("stats").discarded, 0);
+    let chunk = db.store.act(act(Verb::Discard("old".into()), "a")).await;
+    assert_eq!(chunk.expect("discarded").touched, 1, "by one who has seen it so");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_that_comes_too_late_keeps_nothing() {
+    let (db, _relay) = with_dead().await;
+    let settler = first(&db, "DELETE FROM outbox_parked").await;
+    let store = db.store.clone();
+    let edit = Edit {
+        event_id: "a".into(),
+        destination: None,
+        payload: Payload::Text("{}".to_owned()),
+        content_type: None,
+        dry_run: false,
+        actor: "ann".to_owned(),
+    };
+    let editing = tokio::spawn(async move { store.edit(edit).await });
+    let chunk = then(&db, settler, editing).await.expect("answered");
+    assert_eq!(chunk.touched, 0);
+    assert_eq!(db.number("SELECT count(*) FROM outbox_original"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waited_for_a_replay_knows_of_the_copies_that_were_made() {
+    let (db, _relay) = with_dead().await;
+    let replay = NewJob {
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let job = db.store.begin(replay).await.expect("begun");
+    let id = job.id.as_str();
+    let copies = format!("UPDATE outbox_parked SET dead = false, replay_id = '{id}'");
+    let steps = format!("UPDATE outbox_job SET touched = 1, cursor = bound + 1 || ':' WHERE id = '{id}'");
+    let stepper = first(&db, &format!("{copies}; {steps}")).await;
+    let (store, id) = (db.store.clone(), job.id.clone());
+    let step = tokio::spawn(async move { store.step(id, 100).await });
+    let job = then(&db, stepper, step).await.expect("stepped").job;
+    assert_eq!((job.state, job.waiting), (JobState::Running, 1));
+}
