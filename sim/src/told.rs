@@ -62,7 +62,10 @@ impl Told {
         if answers.iter().any(|one| matches!(one, Answer::Confirmed(_))) {
             *successes += 1;
         }
-        let is_lost = |answer: &&Answer| matches!(answer, Answer::Failed(failure) if failure.kind.policy().class == Class::Unavailable);
+        let is_lost = |answer: &&Answer| match answer {
+            Answer::Failed(failure) => failure.kind.policy().class == Class::Unavailable,
+            _ => false,
+        };
         for (event, _) in events.iter().zip(answers).filter(|(_, answer)| !is_lost(answer)) {
             self.strikes.remove(&(event.clone(), destination.clone()));
         }

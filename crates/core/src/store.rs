@@ -56,7 +56,8 @@ pub trait Store: Send + Sync {
     /// Writes what became of a batch in one transaction; answers one [`Settled`] per entry, queued entries first.
     ///
     /// For a shard whose token is not the one named, nothing is written. A queued row is matched by `seq` and
-    /// `event_id`, a parked one by `seq`, `destination` and `version` (`Sent` and `Duplicate` ignore the version, but for edits since). The
+    /// `event_id`, a parked one by `seq`, `destination` and `version` (`Sent` and `Duplicate` ignore the version, but
+    /// for edits since). The
     /// parked rows of a queued entry are inserted only if this very settle removed it from `outbox`. A settle decides
     /// nothing about other rows. Writing anything for a shard resets its `unclean` count and its suspect.
     fn settle(&self, settle: Arc<Settle>) -> BoxFuture<'_, Result<Vec<Settled>, StoreError>>;

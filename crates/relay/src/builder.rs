@@ -354,8 +354,8 @@ pub enum BuildError {
     },
     /// The store gives its calls more time than the lease leaves them.
     #[error(
-        "a call of the store may take {call:?}, which is not below a third of the lease, {lease:?}: a relay that hangs in \
-         one would lose its shards; shorten the store's time-out (statement_timeout), or lengthen the lease"
+        "a call of the store may take {call:?}, which is not below a third of the lease, {lease:?}: a relay that hangs \
+         in one would lose its shards; shorten the store's time-out (statement_timeout), or lengthen the lease"
     )]
     SlowStore {
         /// What a call may take.

@@ -70,8 +70,8 @@ const BEHIND: [(&str, &str); column::GIVEN - column::BLOCKED] = [
 ];
 
 /// What the head of every answer says.
-pub(crate) const SAYS: &str = "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {outbox_seq} s) \
-     AS given, \
+pub(crate) const SAYS: &str = "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END \
+     FROM {outbox_seq} s) AS given, \
      (SELECT max(m.version) FROM {outbox_migrations} m) AS installed, now() AS moment";
 
 /// A statement that answers in these columns. In its template `{head}` stands for what the head has in common,

@@ -80,7 +80,8 @@ impl Tables {
     /// `{name outbox_x}` the same without its schema, `{literal outbox_x}` and `{literal schema}` the bare names as
     /// text, `{namespace}` the number that the advisory locks of this outbox have in front, `{line x}` the hash of
     /// the key and `{id x}` the id of the queued row `x`, `{alone x}` and `{in_line x}` whether the parked row `x`
-    /// stands alone, `{size x}`, `{cut x y}`, `{short x}` and `{too_large x y}` what the module `size` says of rows of `x`, and
+    /// stands alone, `{size x}`, `{cut x y}`, `{short x}` and `{too_large x y}` what the module `size` says of rows
+    /// of `x`, and
     /// `{columns}`, `{no_columns}`, `{sent_columns}` and `{carried}` the lists of columns of the module `row`, with
     /// ` x` behind the name those of the table `x`. Anything else in braces stays.
     pub(crate) fn sql(&self, template: &str) -> String {

@@ -144,8 +144,8 @@ impl ActArgs {
         self.ids.is_empty() && self.filter.is_empty() && self.group.is_none() && !self.all
     }
 
-    /// What the filter means by itself. What is sent again may be refused and still tried, as `dead list` shows it; what
-    /// is thrown away is dead.
+    /// What the filter means by itself. What is sent again may be refused and still tried, as `dead list` shows it;
+    /// what is thrown away is dead.
     pub fn matching(&self, verb: &Verb) -> Filter {
         let status = match verb {
             Verb::Redrive => vec![Status::DeadLetter, Status::Retrying],

@@ -18,8 +18,8 @@ Examples:
     Migrate(InboxArg),
     /// Forget what took effect, so that it takes effect again when it comes again
     ///
-    /// Nothing is delivered by this: `postrider replay` sends events again, and the consumer of --consumer takes them as
-    /// new. What its effects left behind stays: undo that first, or they happen twice.
+    /// Nothing is delivered by this: `postrider replay` sends events again, and the consumer of --consumer takes them
+    /// as new. What its effects left behind stays: undo that first, or they happen twice.
     #[command(after_long_help = "\
 Examples:
   postrider inbox migrate \\

@@ -113,8 +113,8 @@ async fn forget(config: &Config, out: Output, args: &ForgetArgs) -> Result<Done,
     }
 }
 
-/// Into the audit of an outbox in the same database, if there is one. What was forgotten is forgotten: that it cannot be
-/// written down is said, and is no reason to call it a failure.
+/// Into the audit of an outbox in the same database, if there is one. What was forgotten is forgotten: that it cannot
+/// be written down is said, and is no reason to call it a failure.
 async fn write_down(config: &Config, name: &str, records: &Records, touched: u64) {
     let Some(outbox) = beside(config, name) else {
         return;

@@ -43,8 +43,8 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         filter: filter(args),
         actor: actor(),
     };
-    // What was read back from an archive is not in the history and cannot be counted there. Whoever does not ask how many
-    // there are waits for the first only.
+    // What was read back from an archive is not in the history and cannot be counted there. Whoever does not ask how
+    // many there are waits for the first only.
     let most = if args.dry_run || !args.yes { u64::MAX } else { 1 };
     let counted = match args.restored.is_none() {
         true => Some(sent(&opened, args, out, most).await?),

@@ -176,7 +176,10 @@ fn declared(value: &mut Value, it: &Declare) {
     let exchange = |one: &ExchangeTable| json!({ "name": one.name, "kind": one.kind.0 });
     list("exchange", it.exchanges.iter().map(exchange).collect());
     list("queue", it.queues.iter().map(queue).collect());
-    let binding = |one: &BindingTable| json!({ "exchange": one.exchange, "queue": one.queue, "routing_key": one.routing_key });
+    let binding = |one: &BindingTable| {
+        let (exchange, queue, key) = (&one.exchange, &one.queue, &one.routing_key);
+        json!({ "exchange": exchange, "queue": queue, "routing_key": key })
+    };
     list("binding", it.bindings.iter().map(binding).collect());
 }
 

@@ -96,8 +96,8 @@ impl Edit {
         match is_mendable {
             true => error,
             false => error.with_advice(
-                "nothing was changed: an edit changes the payload and its content type, nothing else of a row; discard it \
-                 with `postrider dead discard` and have the service write the event anew",
+                "nothing was changed: an edit changes the payload and its content type, nothing else of a row; discard \
+                 it with `postrider dead discard` and have the service write the event anew",
             ),
         }
     }

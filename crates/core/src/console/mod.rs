@@ -56,7 +56,8 @@ pub trait Console: Send + Sync {
     fn act(&self, act: Act) -> BoxFuture<'_, Result<Chunk, StoreError>>;
 
     /// Changes the payload of a dead or refused event and sends it again. Refused with its state where it is in another
-    /// one; an event that would not be valid with the new payload is an error of the kind `Invalid`, and nothing is changed.
+    /// one; an event that would not be valid with the new payload is an error of the kind `Invalid`, and nothing is
+    /// changed.
     fn edit(&self, edit: Edit) -> BoxFuture<'_, Result<Chunk, StoreError>> {
         let _ = edit;
         Box::pin(async { Err(StoreError::unsupported()) })

@@ -19,7 +19,8 @@ const ROWS: &str =
      UNION ALL SELECT seq, enqueued_at, NULL, NULL, NULL, NULL, replay_id, NULL, NULL, NULL FROM {outbox_parked}
      WHERE event_id = $1 AND seq > 0
      UNION ALL SELECT seq, enqueued_at, outcome, published_at, destination,
-            CASE outcome WHEN 'discarded' THEN reason ELSE receipt END, replay_id, last_failed_at, error_kind, error_text
+            CASE outcome WHEN 'discarded' THEN reason ELSE receipt END, replay_id, last_failed_at, error_kind,
+             error_text
      FROM {outbox_sent} WHERE event_id = $1 AND outcome IN ('published', 'discarded')";
 
 const DEEDS: &str = "SELECT at, action, actor FROM {outbox_audit} WHERE event_id = $1 AND touched > 0";

@@ -30,7 +30,8 @@ pub use sqlx::{SqlxPgEffects, SqlxPgHandler, sqlx_handler};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let (mut client, connection) = tokio_postgres::connect("postgres://shop@127.0.0.1/shop", tokio_postgres::NoTls).await?;
+/// # let url = "postgres://shop@127.0.0.1/shop";
+/// # let (mut client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
 /// # tokio::spawn(connection);
 /// let inbox = Inbox::default();
 /// inbox.migrate(&client).await?;
