@@ -1,3 +1,5 @@
+//! A job reads what it wrote, and means what it meant when it began.
+
 use super::*;
 
 #[test]
