@@ -72,7 +72,7 @@ struct Document {
     log: cleanup::LogTable,
     #[serde(default)]
     cleanup: cleanup::CleanupTable,
-    on_dead: Option<on_dead::OnDeadTable>,
+    on_dead: Option<Spanned<on_dead::OnDeadTable>>,
     #[serde(default)]
     health: admin::HealthTable,
     #[serde(default)]
@@ -142,7 +142,11 @@ impl Document {
         let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
         let health = self.health.resolve(&relay)?;
         secret_files.extend(self.admin.secret_files());
-        secret_files.extend(self.on_dead.as_ref().and_then(on_dead::OnDeadTable::secret_file));
+        secret_files.extend(
+            self.on_dead
+                .as_ref()
+                .and_then(|table| table.get_ref().secret_file()),
+        );
         Ok(Config {
             origin,
             outboxes,

@@ -40,13 +40,16 @@ impl OnDeadTable {
         path(self.url_file.as_ref())
     }
 
-    pub fn resolve(self) -> Result<OnDead, Problem> {
-        let url = secret("url", self.url, self.url_file)?;
-        if self.command.is_none() && url.is_none() {
+    pub fn resolve(table: Spanned<Self>) -> Result<OnDead, Problem> {
+        let span = table.span();
+        let table = table.into_inner();
+        let url = secret("url", table.url, table.url_file)?;
+        if table.command.is_none() && url.is_none() {
             return Err(Problem::new("[on_dead] has neither a `command` nor a `url`")
+                .at(span)
                 .help("for example command = [\"/usr/local/bin/tell-the-team\"]".to_owned()));
         }
-        if let Some(command) = &self.command
+        if let Some(command) = &table.command
             && command.get_ref().first().is_none_or(String::is_empty)
         {
             return Err(Problem::new("must name a program, with its arguments behind it")
@@ -58,9 +61,9 @@ impl OnDeadTable {
             Webhook::new(url.into_inner()).map_err(|text| Problem::new(text).at(span))
         });
         Ok(OnDead {
-            command: self.command.map(Spanned::into_inner),
+            command: table.command.map(Spanned::into_inner),
             url: url.transpose()?,
-            timeout: self.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+            timeout: table.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
         })
     }
 }

@@ -21,19 +21,12 @@ fn number(place: &Place, sql: &str) -> i64 {
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Makes what was published ten days older.
-fn age(place: &Place) {
-    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
-    let sql = "UPDATE outbox_sent SET published_at = published_at - 10 * 86400000000";
-    connection.execute(sql, []).unwrap();
-}
-
 /// Fault C17. A night that was missed is made up for at the start, and every slot is done once.
 #[test]
 fn old_history_is_archived_and_removed_by_schedule_and_nothing_else_is_touched() {
     let config = format!("{ORDERS_ONLY}\n[cleanup]\nschedule = \"0 0 3 * * *\"\narchive_dir = \"archive\"\n");
     let place = Place::busy_with(&config);
-    age(&place);
+    place.age();
     place.send("order-2", "ORDER/2", "{}").expect(0);
     let running = Running::start(&place, &["run"]);
     let finished = "SELECT count(*) FROM outbox_duty WHERE name = 'cleanup' AND finished_at IS NOT NULL";
@@ -71,7 +64,7 @@ fn a_replay_that_was_left_is_ended_and_originals_go_without_a_history() {
     let place = Place::busy();
     place.run(&["replay", "--id", "order-1", "--yes"]).expect(0);
     let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
-    let original = "INSERT INTO outbox_original VALUES (900, 'd', 'p', NULL, NULL, 'ada', 5)";
+    let original = "INSERT INTO outbox_original VALUES (900, 'd', 2, 'p', NULL, NULL, 'ada', 5)";
     connection.execute(original, []).unwrap();
     let none = ORDERS_ONLY.replace("[broker.events]", "history = \"none\"\n\n[broker.events]");
     place.write(

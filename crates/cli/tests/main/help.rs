@@ -66,7 +66,7 @@ fn place_for(command: &[&str]) -> (Place, String) {
     let mut job = String::new();
     let place = match command {
         ["init"] | ["demo"] => Place::empty(),
-        ["show" | "tail" | "replay"] | ["dead" | "job" | "schedule", ..] => Place::busy(),
+        ["show" | "tail" | "replay"] | ["archive" | "dead" | "job" | "schedule", ..] => Place::busy(),
         _ => Place::ready(crate::support::ORDERS_ONLY),
     };
     if matches!(command, ["job", verb] if *verb != "list") {
@@ -75,6 +75,13 @@ fn place_for(command: &[&str]) -> (Place, String) {
             .as_str()
             .unwrap()
             .to_owned();
+    }
+    if let ["archive", verb] = command {
+        place.age();
+        // Without an archive there is nothing to verify or to restore.
+        if *verb != "write" {
+            place.run(&["archive", "write", "--dir", "archive"]).expect(0);
+        }
     }
     (place, job)
 }

@@ -94,6 +94,13 @@ impl Place {
         place
     }
 
+    /// Makes what was published ten days older.
+    pub fn age(&self) {
+        let connection = rusqlite::Connection::open(self.path("postrider.db")).unwrap();
+        let sql = "UPDATE outbox_sent SET published_at = published_at - 10 * 86400000000";
+        connection.execute(sql, []).unwrap();
+    }
+
     /// With everything routed, so that what is dead for want of a route can be sent.
     pub fn mend(&self) {
         let config = self.read("postrider.toml");
