@@ -1,5 +1,6 @@
 //! Sent events that are sent again: copies, parked beside the live flow.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use postrider_core::{DestinationName, Job, JobId, OrderKey, Park, Replay, Seq};
@@ -56,7 +57,9 @@ impl Model {
             Some(job) => self.restored_by(job).filter(is_meant).cloned().collect(),
             None => self.history().filter(is_meant).cloned().collect(),
         };
-        meant.sort_by_key(place);
+        // Edited while it was being sent, an event was sent twice: the last is what people wanted.
+        meant.sort_by_key(|record| (place(record), Reverse(record.at)));
+        meant.dedup_by_key(|record| place(record));
         if replay.to.is_some() {
             meant.dedup_by_key(|record| record.row.seq);
         }

@@ -17,11 +17,12 @@ use crate::row::storable;
 /// The most places that one look takes.
 const LONGEST: i64 = 65_536;
 
-/// What is copied comes from one statement, so that nothing can be removed between finding and copying it.
+/// What is copied comes from one statement, so that nothing can be removed between finding and copying it. Edited while
+/// it was being sent, an event was sent twice: the last is what people wanted.
 const COPY: &str = "WITH chosen AS MATERIALIZED (
          SELECT DISTINCT ON ({one}) s.seq, s.destination, s.event_id, {carried s} FROM {table} s
          WHERE s.seq >= $1 AND s.seq < $3 AND s.seq <= $4 AND (s.seq, s.destination) > ($1, $2){only}{meant}
-         ORDER BY s.seq, s.destination LIMIT $5),
+         ORDER BY s.seq, s.destination, s.published_at DESC LIMIT $5),
      named AS MATERIALIZED (
          SELECT c.*, coalesce(c.event_key, c.aggregate_type || E'\\x1f' || c.aggregate_id) AS own FROM chosen c
          ORDER BY c.seq, c.destination),
