@@ -29,7 +29,8 @@ pub struct Opened {
 ///
 /// let event = Event::builder("OrderPlaced").id("e-1").key("42").json(r#"{"total": 1250}"#).build()?;
 /// let key = event.order_key();
-/// let message = encode(Envelope::Flat, &event, &key, Address::default(), "42".to_owned()).map_err(|e| e.text)?;
+/// let message = encode(Envelope::Flat, &event, &key, Address::default(), "42".to_owned())
+///     .map_err(|failure| failure.text.into_string())?;
 /// let opened = open(Envelope::Flat, &message)?;
 /// assert_eq!(opened.payload.as_deref(), Some(br#"{"total": 1250}"#.as_slice()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
