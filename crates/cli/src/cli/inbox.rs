@@ -31,7 +31,7 @@ Exit code 1 if none of the ids of --id is known.")]
     Forget(ForgetArgs),
     /// Remove what is older than it must be known
     ///
-    /// A listener does this by itself, and a relay for the inboxes of `cleanup.inbox`. One short transaction a step.
+    /// A relay does this for the inboxes of `cleanup.inbox`. One short transaction a step.
     #[command(after_long_help = "\
 Examples:
   postrider inbox migrate && postrider inbox purge
