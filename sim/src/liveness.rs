@@ -20,6 +20,7 @@ pub(crate) type Waiting = BTreeSet<(Seq, DestinationName)>;
 pub(crate) struct ReadsWell {
     shards: BTreeSet<Shard>,
     failed: u32,
+    failed_at: Duration,
 }
 
 impl World {
@@ -105,7 +106,10 @@ impl World {
         let stale = read.ranges.iter().any(|range| range.floor < from);
         match self.db.reads_well.get_mut(&life) {
             Some(well) if stale && well.shards == shards => {
-                well.failed += 1;
+                // A sweep whose time has come again, after a freeze for one, may fail again.
+                let anew = self.now.saturating_sub(well.failed_at) >= self.plan.sweep_every;
+                well.failed = if anew { 1 } else { well.failed + 1 };
+                well.failed_at = self.now;
                 if well.failed > 1 {
                     let text = format!("V: r{life} reads from the beginning again and again");
                     self.check.violation(text);
@@ -116,7 +120,11 @@ impl World {
         }
         let whole = read.ranges.len() == shards.len() * postrider_core::Lane::ALL.len();
         if !stale && whole && !shards.is_empty() {
-            let well = ReadsWell { shards, failed: 0 };
+            let well = ReadsWell {
+                shards,
+                failed: 0,
+                failed_at: Duration::ZERO,
+            };
             self.db.reads_well.insert(life, well);
         }
         stale

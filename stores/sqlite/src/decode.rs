@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Blocked, DestinationName, ErrorKind, Event, Failure, ParkedRow, QueuedRow, SentBefore, Shard,
+    Blocked, DestinationName, ErrorKind, Event, Failure, ParkedRow, QueuedRow, SentBefore, Seq, Shard,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::heads::Line;
 use crate::ident::Tables;
-use crate::row::{BEHIND, Stored, destination_text};
+use crate::row::{self, BEHIND, Stored, destination_text};
 use crate::schema::{self, Standing};
 
 /// The columns behind a row: whether anything of its key and lane is parked, and whether its id is in the history. Each
@@ -33,7 +33,7 @@ pub(crate) const PARKED: &str =
 pub(crate) const SENT: &str =
     "SELECT {sent_columns}, destination FROM {outbox_sent} INDEXED BY {outbox_sent_event}
      WHERE event_id = ?1 AND published_at > ?2 AND outcome = 'published' AND destination IS NOT NULL
-       AND replay_id IS NULL";
+       AND replay_id IS NULL AND seq <> ?3";
 
 /// The destinations of a key and lane, one seek each.
 pub(crate) const NEXT_BLOCK: &str = "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_line}
@@ -149,7 +149,7 @@ impl<'tx> Decoder<'tx> {
             None => Duration::ZERO,
         };
         let sent_before = match &stored.event {
-            Ok(event) if is_known && stored.replay.is_none() => self.sent_before(event)?,
+            Ok(event) if is_known && stored.replay.is_none() => self.sent_before(stored.seq, event)?,
             _ => Vec::new(),
         };
         Ok(QueuedRow {
@@ -197,13 +197,16 @@ impl<'tx> Decoder<'tx> {
         })
     }
 
-    /// One entry a destination, even if the id was published there several times: the same content once is enough.
-    fn sent_before(&mut self, event: &Event) -> Result<Vec<SentBefore>> {
+    /// One entry a destination, even if the id was published there several times: the same content once is enough. What
+    /// was sent from the row's own place is what a person has edited since.
+    fn sent_before(&mut self, seq: Seq, event: &Event) -> Result<Vec<SentBefore>> {
         let Some(since) = self.known_since else {
             return Ok(Vec::new());
         };
         let (outbox_id, now) = (&self.standing.outbox_id, self.standing.now);
-        let mut rows = self.sent.query(params![event.id.as_str(), since])?;
+        let mut rows = self
+            .sent
+            .query(params![event.id.as_str(), since, row::place(seq)])?;
         let mut known: BTreeMap<DestinationName, bool> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let sent = Stored::read(row, outbox_id, now)?;

@@ -26,7 +26,9 @@ impl Model {
         let mut page = HistoryPage::default();
         let mut last = None;
         for (place, record) in all {
-            if page.rows.len() >= ask.limit as usize || bytes >= ask.max_bytes.max(1) {
+            let full = page.rows.len() >= ask.limit as usize || bytes >= ask.max_bytes.max(1);
+            // Rows of the same place stay together, because a cursor cannot tell them apart.
+            if full && last.as_ref() != Some(&place) {
                 page.next = last.as_ref().map(cursor);
                 break;
             }
@@ -42,15 +44,14 @@ impl Model {
         let running = self.jobs(Some(id), 1).pop()?.state == JobState::Running;
         for row in rows.iter().filter(|_| running) {
             let record = record_of(row, self.options.shards);
-            let place = (row.seq, row.destination.clone());
-            self.restored.insert((id.clone(), place), (now, record));
+            self.restored.push((id.clone(), now, record));
         }
         self.mark(now, id, at, rows.len() as u64, false)
     }
 
     pub(super) fn restored_by<'a>(&'a self, job: &'a JobId) -> impl Iterator<Item = &'a Record> {
-        let of_job = self.restored.iter().filter(move |((id, _), _)| id == job);
-        of_job.map(|(_, (_, record))| record)
+        let of_job = self.restored.iter().filter(move |(id, ..)| id == job);
+        of_job.map(|(.., record)| record)
     }
 }
 

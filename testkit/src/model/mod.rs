@@ -113,7 +113,7 @@ pub struct Model {
     originals: BTreeMap<Place, Original>,
     duties: BTreeMap<String, duty::Held>,
     /// What jobs read back from archives, with the time of that.
-    restored: BTreeMap<(JobId, Place), (Duration, Record)>,
+    restored: Vec<(JobId, Duration, Record)>,
     counters: Counters,
 }
 
@@ -155,7 +155,7 @@ impl Model {
             next_entry: 0,
             originals: BTreeMap::new(),
             duties: BTreeMap::new(),
-            restored: BTreeMap::new(),
+            restored: Vec::new(),
             counters: Counters::default(),
         }
     }

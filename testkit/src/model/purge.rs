@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{Job, JobId, JobKind, JobState, Kept, Purge, Purged, Seq, Timestamp};
 
 use super::audit::Deed;
-use super::{Model, time};
+use super::{Model, Record, time};
 
 impl Model {
     /// Removes what is older than its term; see `Upkeep::purge`.
@@ -36,11 +36,13 @@ impl Model {
                 remove(purge, places, |place| drop(self.originals.remove(place)))
             }
             Kept::Restored => {
-                let old = self.restored.iter().filter(|((job, _), (at, _))| {
+                let is_old = |(job, at, _): &(JobId, Duration, Record)| {
                     is_older(now, *at, purge.older_than) && !self.is_read_back(job)
-                });
-                let places: Vec<_> = old.map(|(place, _)| place.clone()).take(limit).collect();
-                remove(purge, places, |place| drop(self.restored.remove(place)))
+                };
+                let old = (0..self.restored.len()).filter(|number| is_old(&self.restored[*number]));
+                // The last first, so that the numbers of the others stay.
+                let numbers: Vec<usize> = old.take(limit).collect::<Vec<_>>().into_iter().rev().collect();
+                remove(purge, numbers, |number| drop(self.restored.remove(*number)))
             }
             // There are no inboxes here, and so nothing in them.
             Kept::Inbox(_) => 0,

@@ -87,6 +87,7 @@ pub(super) async fn an_edit_beside_an_attempt_is_sent_as_well(bench: Bench) {
         assert_eq!(history(&bench).await, wanted, "what was read is what was sent");
         let due = relay.due().await.remove(0);
         assert!(due.maybe_sent && due.redriven && due.version > seen.version);
+        assert!(due.row.sent_before.is_empty(), "sent from its own place");
         assert_eq!(due.row.event.as_ref().expect("an event").payload, last);
         assert_eq!(shown(&bench, "a").await.status(), Status::Retrying);
         wanted.push(last);

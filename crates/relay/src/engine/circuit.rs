@@ -100,6 +100,14 @@ impl Circuit {
         flying || self.next_token(now).is_some()
     }
 
+    /// Whether it takes only so many in a second, or has as many unanswered as it may.
+    pub(super) fn is_slow(&self, concurrent: usize) -> bool {
+        let flying = |max: u32| self.in_flight >= max.max(1) as usize;
+        self.limits.max_rate.is_some()
+            || self.limits.max_in_flight.is_some_and(flying)
+            || self.calls >= concurrent.max(1)
+    }
+
     /// How many addresses are remembered.
     pub(super) fn addresses(&self) -> usize {
         self.healthy.len() + self.probed.len()

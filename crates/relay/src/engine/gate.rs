@@ -54,7 +54,7 @@ impl Engine {
             if !closed(&self.circuits[index]) {
                 continue;
             }
-            let over = self.rows.pending_at(destination) > share;
+            let over = self.rows.pending_at(destination).queued > share;
             let lasts = self.circuits[index].lasts();
             for line in self.rows.ready_lines(destination) {
                 if over || self.waits_half_decided(line, lasts) {

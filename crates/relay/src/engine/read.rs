@@ -80,9 +80,10 @@ impl Engine {
         }
         let sweep = self.sweep_due(now);
         let ranges = self.ranges(sweep);
-        let heads = HEADS
-            .min(self.settings.window)
-            .saturating_sub(self.rows.parked_len());
+        let crowded: Vec<bool> = (0..self.circuits.len())
+            .map(|index| self.is_crowded(index))
+            .collect();
+        let heads = self.free_heads(&crowded);
         if ranges.is_empty() && heads == 0 {
             // Every lane is full: the next settle makes room, and this is looked at again after every fact.
             self.reading.next_at = now + poll::SOON;
@@ -115,7 +116,7 @@ impl Engine {
                 heads: heads as u32,
                 followers: FOLLOWERS,
                 busy: self.rows.parked_refs(),
-                not_for: named(&|index| self.circuits[index].is_shut(now) || self.is_crowded(now, index)),
+                not_for: named(&|index| self.circuits[index].is_shut(now) || crowded[index]),
             },
             skip_dead: named(&|index| self.router.destinations()[index].dead_letter == DeadLetter::Skip),
         };
@@ -134,10 +135,24 @@ impl Engine {
         out.push(Command::Read(call, read));
     }
 
-    /// Whether a destination at its limit has enough in memory already: more of its parked rows would crowd out others.
-    fn is_crowded(&self, now: Time, index: usize) -> bool {
-        let waiting = self.rows.ready_lines(DestinationId(index)).len();
-        self.circuits[index].is_at_limit(now) && waiting > self.share().min(HEADS / 2)
+    /// How many heads there is room for. What waits for a destination that can take no more leaves room for the others'.
+    fn free_heads(&self, crowded: &[bool]) -> usize {
+        let waiting = |index| self.rows.pending_at(DestinationId(index)).parked;
+        let held_up: usize = (0..crowded.len())
+            .filter(|index| crowded[*index])
+            .map(waiting)
+            .sum();
+        let taken = self.rows.parked_len().saturating_sub(held_up);
+        HEADS.min(self.settings.window).saturating_sub(taken)
+    }
+
+    /// Whether a destination that can take no more, or only so many in a second, has enough in memory already: more of
+    /// its parked rows would crowd out those of others.
+    fn is_crowded(&self, index: usize) -> bool {
+        let others = self.circuits.len() - 1;
+        let enough = HEADS.min(self.settings.window) / 2;
+        let waiting = self.rows.pending_at(DestinationId(index)).parked;
+        others > 0 && waiting > enough && self.circuits[index].is_slow(self.sinks[index].concurrent_batches)
     }
 
     /// The ranges to read, each with its fair quota of what room there is.

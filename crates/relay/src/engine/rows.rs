@@ -29,14 +29,30 @@ pub(super) struct Rows {
     pub(super) starts: BTreeSet<(Seq, ItemId)>,
     bytes: usize,
     in_lane: [usize; 3],
-    pending_at: Vec<usize>,
+    pending_at: Vec<Pending>,
+}
+
+/// Deliveries that wait to be handed over to a destination.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pending {
+    pub(super) queued: usize,
+    pub(super) parked: usize,
+}
+
+impl Pending {
+    fn of(&mut self, queued: bool) -> &mut usize {
+        match queued {
+            true => &mut self.queued,
+            false => &mut self.parked,
+        }
+    }
 }
 
 impl Rows {
     pub(super) fn new(destinations: usize) -> Self {
         Self {
             ready: Ready::of(destinations),
-            pending_at: vec![0; destinations],
+            pending_at: vec![Pending::default(); destinations],
             ..Self::default()
         }
     }
@@ -74,8 +90,7 @@ impl Rows {
         self.parked.len()
     }
 
-    /// Queued deliveries that wait to be handed over to a destination.
-    pub(super) fn pending_at(&self, destination: DestinationId) -> usize {
+    pub(super) fn pending_at(&self, destination: DestinationId) -> Pending {
         self.pending_at[destination.0]
     }
 
@@ -203,7 +218,7 @@ impl Rows {
         }
         if pending {
             line.waiting.insert(seq, id);
-            self.pending_at[destination.0] += usize::from(queued);
+            *self.pending_at[destination.0].of(queued) += 1;
         }
         self.make_ready(line_id);
     }
@@ -231,10 +246,8 @@ impl Rows {
                 line.parking.insert(seq);
             }
         }
-        if queued {
-            let pending_at = &mut self.pending_at[destination.0];
-            *pending_at = (*pending_at + usize::from(is_pending)).saturating_sub(usize::from(was_pending));
-        }
+        let pending_at = self.pending_at[destination.0].of(queued);
+        *pending_at = (*pending_at + usize::from(is_pending)).saturating_sub(usize::from(was_pending));
         if decided {
             self.decided.insert((seq, id));
         } else {
@@ -277,8 +290,8 @@ impl Rows {
             }
         }
         for delivery in &item.deliveries {
-            if matches!(delivery.state, State::Pending) && item.is_queued() {
-                self.pending_at[delivery.destination.0] -= 1;
+            if matches!(delivery.state, State::Pending) {
+                *self.pending_at[delivery.destination.0].of(item.is_queued()) -= 1;
             }
             if let Some(line) = self.lines.get_mut(delivery.line) {
                 line.members -= 1;

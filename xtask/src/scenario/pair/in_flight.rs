@@ -26,6 +26,10 @@ impl Pair<'_> {
         wanted: u64,
     ) -> Result<u64> {
         let owner = relay.id()?;
+        // Behind the proxy it could not log in any more.
+        until_every(LOOK_EVERY, "the relay has its broker", PATIENCE, || {
+            Ok(relay.is_connected()?.then_some(()))
+        })?;
         relay.freeze()?;
         let mut arrivals = self.arrivals()?;
         until_every(LOOK_EVERY, "a relay has a backlog", PATIENCE, || {

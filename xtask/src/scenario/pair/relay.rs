@@ -86,6 +86,14 @@ impl Relay {
         Ok(lines.iter().filter(|line| line["message"] == message).count())
     }
 
+    /// Whether it has reached its broker, and has not lost it since.
+    pub(in crate::scenario) fn is_connected(&self) -> Result<bool> {
+        let lines = self.lines()?;
+        let mut said = lines.iter().filter_map(|line| line["message"].as_str()).rev();
+        let last = said.find(|said| said.starts_with("circuit ") || *said == "connected to RabbitMQ");
+        Ok(last.is_some_and(|last| last != "circuit open"))
+    }
+
     /// Its log since it was started.
     fn lines(&self) -> Result<Vec<Value>> {
         let text = fs::read(&self.log)?;
