@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DestinationName, ErrorKind, EventId, Failure, OrderKey, Receipt, Seq, Shard, Token};
+use crate::{DestinationName, ErrorKind, EventId, Failure, OrderKey, Receipt, Seq, Shard, Timestamp, Token};
 
 /// What became of a batch. Written in one transaction, fenced by the shard tokens; may be sent twice.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +87,8 @@ pub struct Park {
     pub dead: bool,
     /// When to try again, from the database's now.
     pub next_attempt_in: Duration,
+    /// When to try instead, by the database's clock: the time that a scheduled event has of its own.
+    pub available_at: Option<Timestamp>,
     /// Charged attempts.
     pub attempts: u32,
     /// Failures, charged or not.
@@ -112,6 +114,7 @@ impl Park {
             destination: Some(destination),
             dead: false,
             next_attempt_in: Duration::ZERO,
+            available_at: None,
             attempts: 0,
             failures: 0,
             maybe_sent,
@@ -125,6 +128,7 @@ impl Park {
             destination,
             dead: true,
             next_attempt_in: Duration::ZERO,
+            available_at: None,
             attempts: 0,
             failures: 1,
             maybe_sent: false,

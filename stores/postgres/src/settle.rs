@@ -25,7 +25,8 @@ pub(crate) fn sql(tables: &Tables, history: bool) -> String {
         .replace("{taken}", write::TAKEN)
         .replace("{edited}", write::EDITED)
         .replace("{entry}", write::ENTRY)
-        .replace("{park}", write::PARK);
+        .replace("{park}", write::PARK)
+        .replace("{next_attempt}", write::NEXT_ATTEMPT);
     tables.sql(&template)
 }
 

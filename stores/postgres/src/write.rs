@@ -24,8 +24,12 @@ pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
 pub(crate) const EDITED: &str = "(coalesce(o.edited, 0) > ({entry} ->> 'version')::bigint)";
 
 /// The fields of an object that [`park`] makes, but for the destination.
-pub(crate) const PARK: &str = "dead boolean, wait bigint, attempts bigint, failures bigint, maybe_sent boolean, \
+pub(crate) const PARK: &str = "dead boolean, wait bigint, at bigint, attempts bigint, failures bigint, maybe_sent boolean, \
      kind text, text text, alike text";
+
+/// When such an object is to be tried next.
+pub(crate) const NEXT_ATTEMPT: &str = "coalesce('epoch'::timestamptz + k.at * interval '1 microsecond', \
+     now() + k.wait * interval '1 microsecond')";
 
 /// A settle in the form of parameters: one array a column.
 #[derive(Default)]
@@ -170,6 +174,7 @@ fn park(park: &Park) -> Value {
         "destination": storable(destination_text(park.destination.as_ref())),
         "dead": park.dead,
         "wait": clock::micros(park.next_attempt_in),
+        "at": park.available_at.map(|at| at.0),
         "attempts": park.attempts,
         "failures": park.failures,
         "maybe_sent": park.maybe_sent,

@@ -385,7 +385,10 @@ impl<'a> Written<'a> {
         let failure = park.failure.as_ref();
         Self {
             destination: destination_text(park.destination.as_ref()),
-            next_attempt_at: now.saturating_add(clock::micros(park.next_attempt_in)),
+            next_attempt_at: match park.available_at {
+                Some(at) => at.0,
+                None => now.saturating_add(clock::micros(park.next_attempt_in)),
+            },
             error_kind: failure.map(|failure| failure.kind.as_str()),
             error_text: failure.map(|failure| &*failure.text),
             error_group: failure.map(|failure| fingerprint(&failure.text)),

@@ -148,7 +148,10 @@ impl Parked {
     /// redriven stay where no new failure is named.
     pub(super) fn write(&mut self, now: Duration, park: &Park) {
         self.dead = park.dead;
-        self.next_attempt = now.saturating_add(park.next_attempt_in);
+        self.next_attempt = match park.available_at {
+            Some(Timestamp(at)) => Duration::from_micros(u64::try_from(at).unwrap_or(0)),
+            None => now.saturating_add(park.next_attempt_in),
+        };
         self.attempts = park.attempts;
         self.failures = park.failures;
         self.maybe_sent = park.maybe_sent;

@@ -194,6 +194,7 @@ cases! { $ store_suite, store, "Store"
     }
     schedule {
         a_scheduled_row_is_moved_and_cancelled [Console Schedules];
+        a_scheduled_row_is_due_at_its_own_time [Console Schedules];
         a_row_whose_time_has_come_is_not_moved [Console Schedules];
         what_is_not_scheduled_is_refused_with_its_state [Console Schedules];
         a_due_row_is_found_among_many_scheduled [Schedules];

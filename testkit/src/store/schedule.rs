@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Act, Chunk, Event, EventId, EventRecord, Filter, Leaves, OrderKey, Park, SettleQueued, Settled, Status,
-    Then, Verb,
+    Then, Timestamp, Verb,
 };
 
 use super::bench::{Bench, Relay};
@@ -108,6 +108,22 @@ pub(super) async fn a_due_row_is_found_among_many_scheduled(bench: Bench) {
     );
     let next = relay.read(relay.everything()).await.next_due_in;
     assert!(next.is_some_and(|next| next <= 24 * HOUR), "{next:?}");
+}
+
+/// Counted from when it is written it would be late by as long as that took.
+pub(super) async fn a_scheduled_row_is_due_at_its_own_time(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("far", "k"), event("past", "k")]).await;
+    let far = Timestamp(4_000_000_000_123_456);
+    let at = |time: Timestamp| Park {
+        next_attempt_in: HOUR,
+        available_at: Some(time),
+        ..waiting("d")
+    };
+    let entries = vec![alone(&rows[0], at(far)), alone(&rows[1], at(Timestamp(1)))];
+    assert_eq!(relay.settle(entries, Vec::new()).await, vec![Settled::Done; 2]);
+    assert_eq!(relay.due_names().await, pairs(&[("past", "d")]));
+    let shown = shown(&bench, "far").await;
+    assert_eq!(shown.routes[0].next_attempt_at, Some(far));
 }
 
 /// Commits events and parks each as one that waits for its time.

@@ -252,6 +252,7 @@ fn park(destination: Option<u8>, dead: bool, wait: u16) -> Park {
         destination: destination.map(name),
         dead,
         next_attempt_in: Duration::from_millis(u64::from(wait)),
+        available_at: None,
         attempts: 1,
         failures: 1,
         maybe_sent: false,

@@ -18,7 +18,7 @@ impl Engine {
             return;
         };
         let destination = flight.destination;
-        self.circuits[destination.0].answered(flight.entries.len());
+        self.circuits[destination.0].answered(now, flight.started, flight.entries.len());
         let mut answers = answers.into_iter();
         let mut failures = Vec::new();
         let mut confirmed = Vec::new();
@@ -278,6 +278,7 @@ impl Engine {
             destination: Some(name),
             dead,
             next_attempt_in: delay,
+            available_at: None,
             attempts,
             failures,
             maybe_sent,

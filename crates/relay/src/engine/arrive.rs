@@ -108,12 +108,15 @@ impl Engine {
             }
             (Some(false), _) => self.dead(item, &name, id_reused(), out),
             (None, Err(failure)) => self.dead(item, &name, failure.clone(), out),
-            (None, Ok(_)) if scheduled => State::Park(Park {
-                next_attempt_in: match self.planted(Plant::ScheduledEarly) {
-                    true => row.due_in / 2,
-                    false => row.due_in,
+            (None, Ok(_)) if scheduled => State::Park(match self.planted(Plant::ScheduledEarly) {
+                true => Park {
+                    next_attempt_in: row.due_in / 2,
+                    ..Park::waiting(name.clone(), maybe_sent)
                 },
-                ..Park::waiting(name.clone(), maybe_sent)
+                false => Park {
+                    available_at: item.event.as_ref().and_then(|event| event.available_at),
+                    ..Park::waiting(name.clone(), maybe_sent)
+                },
             }),
             (None, Ok(_)) if void || is_blocked(&row.blocked, &name) => {
                 State::Park(Park::waiting(name.clone(), maybe_sent))
@@ -254,7 +257,7 @@ impl Engine {
             (Ok(_), None) if destination.is_some() && !redriven => {
                 Some(self.still_dead(&item, destination.as_ref(), route_gone(), out))
             }
-            (Ok(_), None) => Some(self.route_again(&item, row.due_in, out)),
+            (Ok(_), None) => Some(self.route_again(&item, row.due_in > Duration::ZERO, out)),
             (Ok(_), Some(id)) => self.parked_delivery(&row, &mut item, id, redriven, maybe_sent, out),
         };
         let skip = known.is_some_and(|id| self.router.destination(id).dead_letter == DeadLetter::Skip);
@@ -337,7 +340,7 @@ impl Engine {
 
     /// A redriven row without a destination of the present configuration is routed as if it were new, and leaves no
     /// earlier than its producer wants it to.
-    fn route_again(&self, item: &Item, due_in: Duration, out: &mut Vec<Command>) -> Then {
+    fn route_again(&self, item: &Item, scheduled: bool, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
             return self.still_dead(
                 item,
@@ -359,7 +362,7 @@ impl Engine {
                     let name = self.router.destination(one.destination).name.clone();
                     match one.rendered {
                         Ok(_) => Park {
-                            next_attempt_in: due_in,
+                            available_at: event.available_at.filter(|_| scheduled),
                             ..Park::waiting(name, false)
                         },
                         Err(failure) => Park::dead(Some(name), failure),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use postrider_core::{Address, Limits, RetryPolicy, Seq};
 
 use super::Time;
+use super::pace::Pace;
 use super::suspects::Suspects;
 
 /// Refusals in a row, with no success between, after which the destination and not the events is at fault.
@@ -14,6 +15,8 @@ const REFUSALS: u32 = 20;
 const ADDRESSES: usize = 256;
 /// For how long an address that took something counts as healthy, unless it refuses.
 const HEALTHY_FOR: Duration = Duration::from_secs(30);
+/// Answers that take longer mean that calls wait for each other at the destination.
+const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -45,10 +48,14 @@ pub(super) struct Circuit {
     tokens_at: Time,
     pub(super) in_flight: usize,
     pub(super) calls: usize,
+    concurrent: usize,
+    pace: Pace,
 }
 
 impl Circuit {
-    pub(super) fn new(limits: Limits) -> Self {
+    /// Of a destination that takes so many calls at once, of so many events each.
+    pub(super) fn new(limits: Limits, batch: usize, concurrent: usize) -> Self {
+        let concurrent = concurrent.max(1);
         Self {
             state: State::Closed,
             refusing: false,
@@ -68,6 +75,9 @@ impl Circuit {
             tokens_at: Time::default(),
             in_flight: 0,
             calls: 0,
+            concurrent,
+            // A second call, so that the destination is never without work.
+            pace: Pace::new(2 * batch, concurrent * batch, SOON),
         }
     }
 
@@ -101,11 +111,11 @@ impl Circuit {
     }
 
     /// Whether it takes only so many in a second, or has as many unanswered as it may.
-    pub(super) fn is_slow(&self, concurrent: usize) -> bool {
+    pub(super) fn is_slow(&self) -> bool {
         let flying = |max: u32| self.in_flight >= max.max(1) as usize;
         self.limits.max_rate.is_some()
             || self.limits.max_in_flight.is_some_and(flying)
-            || self.calls >= concurrent.max(1)
+            || self.calls >= self.concurrent
     }
 
     /// How many addresses are remembered.
@@ -137,7 +147,7 @@ impl Circuit {
     }
 
     /// How many events may be handed over now in one call; `probe` when a single head is wanted.
-    pub(super) fn room(&mut self, now: Time, batch: usize, concurrent: usize) -> Room {
+    pub(super) fn room(&mut self, now: Time, batch: usize) -> Room {
         self.refill(now);
         if self.paused || self.tokens_short() {
             return Room::None;
@@ -149,7 +159,7 @@ impl Circuit {
             State::Closed => match self.suspects.room() {
                 Some(_) if self.calls > 0 => Room::None,
                 Some(size) => Room::Suspects(size.min(self.free(batch))),
-                None if self.calls >= concurrent.max(1) => Room::None,
+                None if self.calls >= self.concurrent => Room::None,
                 None => match self.free(batch) {
                     0 => Room::None,
                     size => Room::Batch(size),
@@ -158,13 +168,18 @@ impl Circuit {
         }
     }
 
-    /// How many events the limits leave room for.
+    /// How many events the limits leave room for, and the pace: rather half a batch later than a few events now.
     fn free(&self, batch: usize) -> usize {
+        let pace = self.pace.amount().saturating_sub(self.in_flight);
+        if pace < batch.div_ceil(2) && self.calls > 0 {
+            return 0;
+        }
         let in_flight = self
             .limits
             .max_in_flight
             .map_or(usize::MAX, |max| max.max(1) as usize);
         let tokens = self.limits.max_rate.map_or(usize::MAX, |_| self.tokens as usize);
+        let batch = batch.min(pace.max(1));
         batch.min(in_flight.saturating_sub(self.in_flight)).min(tokens)
     }
 
@@ -182,7 +197,14 @@ impl Circuit {
         }
     }
 
-    pub(super) fn answered(&mut self, events: usize) {
+    /// A call that was made then is answered now.
+    pub(super) fn answered(&mut self, now: Time, started: Time, events: usize) {
+        self.pace.answered(now, started, events);
+        self.landed(events);
+    }
+
+    /// A call is not waited for any longer.
+    pub(super) fn landed(&mut self, events: usize) {
         self.in_flight = self.in_flight.saturating_sub(events);
         self.calls = self.calls.saturating_sub(1);
         self.suspects.landed();

@@ -18,6 +18,7 @@ mod lease;
 mod line;
 mod load;
 mod note;
+mod pace;
 mod plant;
 mod poll;
 mod read;
@@ -190,7 +191,8 @@ impl Engine {
         let circuits = router
             .destinations()
             .iter()
-            .map(|one| Circuit::new(one.limits))
+            .zip(&sinks)
+            .map(|(one, sink)| Circuit::new(one.limits, settings.batch_size, sink.concurrent_batches))
             .collect();
         let rng = identity.seed;
         Self {
@@ -198,7 +200,7 @@ impl Engine {
             rows: Rows::new(router.destinations().len()),
             circuits,
             flights: BTreeMap::new(),
-            reading: Reading::default(),
+            reading: Reading::new(settings.window),
             settling: Settling::default(),
             controls: Controls::default(),
             stop: None,

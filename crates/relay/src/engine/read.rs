@@ -1,6 +1,7 @@
 //! Asking for rows: from above a floor that never passes a row still to come, as many as there is room for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use postrider_core::{
     DeadLetter, DestinationId, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token,
@@ -8,6 +9,7 @@ use postrider_core::{
 
 use super::again::Again;
 use super::note::Note;
+use super::pace::Pace;
 use super::poll::{self, Bell, Found};
 use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
@@ -17,13 +19,17 @@ const HEADS: usize = 256;
 const FOLLOWERS: u32 = 64;
 /// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
 const LEAST_BYTES: usize = 64 << 10;
+/// The least rows a lane is asked for, and how long a read may take before it is asked for less: what is urgent and was
+/// written meanwhile waits for the next.
+const LEAST_ROWS: usize = 256;
+const SOON: Duration = Duration::from_millis(10);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reading {
     pub(super) ranges: BTreeMap<(Shard, Lane), Floor>,
     pub(super) under_way: Option<UnderWay>,
     pub(super) next_at: Time,
-    pub(super) poll: std::time::Duration,
+    pub(super) poll: Duration,
     pub(super) empty: bool,
     /// Something happened since the read under way was asked for.
     pub(super) stale: bool,
@@ -34,6 +40,7 @@ pub(super) struct Reading {
     swept_at: Option<Time>,
     /// How far the sweep under way has come, per range.
     sweep: Option<BTreeMap<(Shard, Lane), Seq>>,
+    pace: Pace,
 }
 
 /// How far a range has been read: everything at or below is settled or in memory.
@@ -47,6 +54,7 @@ pub(super) struct Floor {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     call: Call,
+    started: Time,
     ranges: Vec<Range>,
     tokens: BTreeMap<Shard, Token>,
     sweep: bool,
@@ -56,6 +64,23 @@ pub(super) struct UnderWay {
 }
 
 impl Reading {
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            ranges: BTreeMap::new(),
+            under_way: None,
+            next_at: Time::default(),
+            poll: Duration::ZERO,
+            empty: false,
+            stale: false,
+            partly: false,
+            bell: Bell::default(),
+            again: Again::default(),
+            swept_at: None,
+            sweep: None,
+            pace: Pace::new(LEAST_ROWS, window, SOON),
+        }
+    }
+
     pub(super) fn under_way(&self) -> Option<Call> {
         self.under_way.as_ref().map(|under_way| under_way.call)
     }
@@ -126,6 +151,7 @@ impl Engine {
             !read.parked.not_for.is_empty() || heads == 0 || ranges.len() < tokens.len() * Lane::ALL.len();
         self.reading.under_way = Some(UnderWay {
             call,
+            started: now,
             ranges,
             tokens,
             sweep,
@@ -152,7 +178,7 @@ impl Engine {
         let others = self.circuits.len() - 1;
         let enough = HEADS.min(self.settings.window) / 2;
         let waiting = self.rows.pending_at(DestinationId(index)).parked;
-        others > 0 && waiting > enough && self.circuits[index].is_slow(self.sinks[index].concurrent_batches)
+        others > 0 && waiting > enough && self.circuits[index].is_slow()
     }
 
     /// The ranges to read, each with its fair quota of what room there is.
@@ -170,6 +196,7 @@ impl Engine {
         let mut ranges = Vec::new();
         for lane in Lane::ALL {
             let free = self.lane_cap(lane).saturating_sub(self.rows.in_lane(lane));
+            let free = free.min(self.reading.pace.amount());
             if free == 0 {
                 continue;
             }
@@ -253,6 +280,9 @@ impl Engine {
         if self.reading.again.succeeded() {
             out.push(Command::Note(Note::StoreBack { doing: "read" }));
         }
+        self.reading
+            .pace
+            .answered(now, under_way.started, page.queued.len());
         let current = |shard: Shard| {
             let token = under_way.tokens.get(&shard);
             token.is_some() && token.copied() == self.leases.token(shard)

@@ -62,9 +62,8 @@ impl Engine {
 
     /// One call to one destination; false when there is no room or nothing to send.
     fn send_one(&mut self, now: Time, destination: DestinationId, out: &mut Vec<Command>) -> bool {
-        let capabilities = &self.sinks[destination.0];
-        let (ordered, concurrent) = (capabilities.ordered_batches, capabilities.concurrent_batches);
-        let room = self.circuits[destination.0].room(now, self.settings.batch_size, concurrent);
+        let ordered = self.sinks[destination.0].ordered_batches;
+        let room = self.circuits[destination.0].room(now, self.settings.batch_size);
         let call = self.call();
         let (mut entries, mut outgoing) = (Vec::new(), Vec::new());
         match room {

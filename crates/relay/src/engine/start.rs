@@ -28,6 +28,7 @@ impl Item {
             destination: parked.destination.clone(),
             dead: false,
             next_attempt_in: Duration::ZERO,
+            available_at: None,
             attempts: parked.attempts,
             failures: parked.failures,
             maybe_sent: true,

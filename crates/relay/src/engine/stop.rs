@@ -126,7 +126,7 @@ impl Engine {
             let Some(flight) = self.flights.remove(call) else {
                 continue;
             };
-            self.circuits[flight.destination.0].answered(flight.entries.len());
+            self.circuits[flight.destination.0].landed(flight.entries.len());
             self.circuits[flight.destination.0].inconclusive();
             for entry in flight.entries {
                 self.land(entry, *call, true);

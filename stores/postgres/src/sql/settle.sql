@@ -38,7 +38,7 @@ p AS (
 u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
         error_kind, error_text, error_group, first_failed_at, last_failed_at) = (
-        SELECT o.version + 1, k.dead, now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent,
+        SELECT o.version + 1, k.dead, {next_attempt}, k.attempts, k.failures, k.maybe_sent,
             CASE WHEN k.kind IS NULL THEN o.redriven ELSE false END, now(),
             coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
             CASE WHEN k.kind IS NULL THEN o.error_group ELSE k.alike END,
@@ -63,7 +63,7 @@ parked AS (
     INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
         next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, error_group, first_failed_at, last_failed_at, updated_at)
     SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version, {carried r}, k.destination, k.dead,
-        now() + k.wait * interval '1 microsecond', k.attempts, k.failures, k.maybe_sent, k.kind, k.text, k.alike,
+        {next_attempt}, k.attempts, k.failures, k.maybe_sent, k.kind, k.text, k.alike,
         CASE WHEN k.kind IS NOT NULL THEN now() END,
         CASE WHEN k.kind IS NOT NULL THEN now() END, now()
     FROM (
