@@ -2,8 +2,8 @@
 //! `outbox_events`.
 //!
 //! One relay serves PostgreSQL and SQLite with the same events: some are published, some after five refusals, others
-//! are dead, thrown away, refused, held, scheduled or still queued. What each query answers is compared with what
-//! follows from the list of events. The queries are those of docs/sql-contract.md.
+//! are dead, thrown away, refused, held, scheduled or still queued, and some are sent again by a replay. What each
+//! query answers is compared with what follows from the list of events. The queries are those of docs/sql-contract.md.
 
 mod ask;
 mod expect;
@@ -24,6 +24,8 @@ use super::wait::until;
 use crate::failure::{Doing, Failure, Result};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The type of the events that are sent again.
+const REPLAYED: &str = "OrderCancelled";
 
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let server = Postgres::start().doing(|| "starting PostgreSQL".to_owned())?;
@@ -98,7 +100,18 @@ fn publish(stage: &Stage, databases: &[Database<'_>], events: &[Event]) -> Resul
         published,
         expected,
     )?;
+    replay(stage, databases, events)?;
     relay.terminate(PATIENCE)
+}
+
+/// Sends some of them again. Copies are no events: no other query may count one.
+fn replay(stage: &Stage, databases: &[Database<'_>], events: &[Event]) -> Result<()> {
+    for name in ["pg", "lite"] {
+        postrider(stage, &["replay", "--type", REPLAYED, "--outbox", name, "--yes"])?;
+    }
+    let copies = "SELECT count(*) FROM outbox_events WHERE published AND replay_id IS NOT NULL";
+    let expected = events.iter().filter(|event| event.event_type == REPLAYED);
+    all(databases, "every copy is named as one", copies, expected.count())
 }
 
 fn all(databases: &[Database<'_>], what: &str, query: &str, expected: usize) -> Result<()> {
