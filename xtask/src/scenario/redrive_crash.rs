@@ -1,5 +1,5 @@
-//! [redrive-crash] A redrive of 100,000 dead events is killed in the middle and resumed, and so is the relay that sends
-//! them: none is lost, each is redriven once, and what arrives twice says so.
+//! [redrive-crash] A redrive of 100,000 dead events is killed in the middle and resumed, and the relay that sends them is
+//! killed three times on the way: none is lost, each is redriven once, and what arrives twice says so.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -23,9 +23,14 @@ struct Crashed {
     jobs: usize,
     /// Rows that the audit says were redriven.
     audited: u64,
+    /// What had arrived when the relay was killed, each time.
+    relay_killed_at: Vec<u64>,
     repeats: u64,
     unmarked: u64,
 }
+
+/// Tenths of the arrivals at which the relay is killed.
+const RELAY_KILLS: [u64; 3] = [2, 5, 8];
 
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let many = stage.size(100_000, 6_000);
@@ -42,6 +47,8 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         "killed_at",
         all.iter().map(|(_, one)| one.killed_at).collect::<Vec<_>>(),
     );
+    let relay_killed_at = all.iter().map(|(_, one)| one.relay_killed_at.clone());
+    outcome.figure("relay_killed_at", relay_killed_at.collect::<Vec<_>>());
     outcome.figure("jobs", sum(|one| one.jobs as u64));
     outcome.figure("audit_touched", sum(|one| one.audited));
     outcome.figure("repeats", sum(|one| one.repeats));
@@ -50,9 +57,15 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         outcome.check(one.dead == many, || {
             format!("{store}: {} of {many} were dead", one.dead)
         });
-        // At the reduced size it may be over before it can be killed.
-        outcome.check(one.killed_at < many || stage.reduced, || {
-            format!("{store}: the redrive was over before it was killed")
+        outcome.check(one.killed_at > 0 && one.killed_at < many, || {
+            format!(
+                "{store}: the redrive was killed at {} of {many}, not in the middle",
+                one.killed_at
+            )
+        });
+        let killed = &one.relay_killed_at;
+        outcome.check(killed.iter().all(|at| *at > 0 && *at < many), || {
+            format!("{store}: the relay was killed at {killed:?} of {many}, not in the middle")
         });
         let redriven = (one.redriven, one.audited, one.jobs);
         outcome.check(redriven == (many, many, 1), || {
@@ -80,22 +93,24 @@ fn crash(stage: &Stage, store: &'static str, many: u64, ledger: &mut Ledger) -> 
     outbox.route(EVERYTHING)?;
 
     stage.note(&format!("{store}: redriving"));
-    let relay = outbox.start(&["run"])?;
+    let mut relay = outbox.start(&["run"])?;
     let redrive = outbox.start(&["dead", "redrive", "--all", "--yes"])?;
-    outbox.job(many * 3 / 10, PATIENCE)?;
-    redrive.kill()?;
-    let killed = outbox.job(0, PATIENCE)?;
+    let killed = outbox.kill_in_job(redrive, many / 10, PATIENCE)?;
     let id = text(&killed, "job")?;
     stage.note(&format!("{store}: killed at {}", killed["touched"]));
     let mut resumed = None;
     if killed["state"] == "running" {
         resumed = Some(outbox.start(&["job", "resume", &id])?);
     }
-    outbox.follow("").until(many * 6 / 10, PATIENCE)?;
-    relay.kill()?;
-    let relay = outbox.start(&["run"])?;
-    if let Some(mut resumed) = resumed {
-        resumed.wait(PATIENCE)?;
+    let mut relay_killed_at = Vec::new();
+    for tenths in RELAY_KILLS {
+        outbox.follow("").until(many * tenths / 10, PATIENCE)?;
+        relay.kill()?;
+        relay_killed_at.push(outbox.arrived()?);
+        relay = outbox.start(&["run"])?;
+    }
+    if let Some(resumed) = resumed {
+        resumed.finish(PATIENCE)?;
     }
     outbox.drained(PATIENCE)?;
     relay.terminate(PATIENCE)?;
@@ -111,6 +126,7 @@ fn crash(stage: &Stage, store: &'static str, many: u64, ledger: &mut Ledger) -> 
         redriven: number(&outbox.job(0, PATIENCE)?, "touched"),
         jobs: outbox.values(&["job", "list"])?.len(),
         audited: redrives.map(|entry| number(entry, "touched")).sum(),
+        relay_killed_at,
         repeats,
         unmarked,
     })

@@ -37,25 +37,31 @@ impl<'e> Compared<'e> {
         })
     }
 
-    /// Takes an arrival in its turn: the first of an event before its copy.
-    pub(super) fn take(&mut self, arrival: Arrival, ledger: &mut Ledger) -> Result<()> {
-        let Some((event, first)) = self.written.get_mut(arrival.id.as_str()) else {
-            return Err(Failure::new(format!("nobody wrote {}", arrival.id)));
-        };
-        if arrival.replay().is_none() {
-            ledger.arrive(&arrival.arrived());
-            *first = Some(arrival.headers);
-            return Ok(());
-        }
+    /// Takes the first arrival of an event.
+    pub(super) fn first(&mut self, arrival: Arrival, ledger: &mut Ledger) -> Result<()> {
+        ledger.arrive(&arrival.arrived());
+        let (_, first) = self.of(&arrival)?;
+        *first = Some(arrival.headers);
+        Ok(())
+    }
+
+    /// Takes a copy, when all first arrivals have been taken.
+    pub(super) fn copy(&mut self, arrival: &Arrival) -> Result<()> {
         self.copies.arrive(&arrival.arrived());
-        let first = first.as_ref().is_some_and(|first| {
+        let (event, first) = self.of(arrival)?;
+        let as_first = first.as_ref().is_some_and(|first| {
             let first = first.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             first.eq(arrival.lasting_headers())
         });
-        match first && event.is(&arrival) {
+        match as_first && event.is(arrival) {
             true => self.identical += 1,
             false => self.different += 1,
         }
         Ok(())
+    }
+
+    fn of(&mut self, arrival: &Arrival) -> Result<&mut (&'e Hostile, Option<Lasting>)> {
+        let written = self.written.get_mut(arrival.id.as_str());
+        written.ok_or_else(|| Failure::new(format!("nobody wrote {}", arrival.id)))
     }
 }

@@ -1,24 +1,24 @@
-//! [archive-restore] Published events are archived, verified, removed, restored and replayed: what arrives is what was
-//! written, byte for byte. The archive is killed at its work and given again; bits of its files change, and each is
-//! found.
+//! [archive-restore] Published events are archived, verified, removed, restored and replayed, in the database they came
+//! from and in another one: what arrives is what was written, byte for byte. The archive and both restores are killed at
+//! their work and given again; bits of the files change, and each is found.
 
 mod arrival;
 mod compared;
 mod dice;
 mod flips;
 mod hostile;
+mod restored;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use postrider_testkit::ledger::{Ledger, Report};
+use postrider_testkit::ledger::Ledger;
 use serde_json::Value;
 
-use self::arrival::each;
-use self::compared::Compared;
 use self::flips::{Flips, files, flips};
 use self::hostile::{COLUMNS, Hostile};
+use self::restored::{Restored, bring_back, compare};
 use super::operated::{Operated, STORES};
 use super::outcome::Outcome;
 use super::stage::Stage;
@@ -53,17 +53,15 @@ struct Kept {
     flips: Flips,
     /// Jobs that restores of changed archives began.
     begun: usize,
-    restored: u64,
-    identical: u64,
-    different: u64,
-    among_copies: Report,
+    /// In the same database, and in another.
+    restored: [Restored; 2],
 }
 
 pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     let size = Size {
-        events: stage.size(100_000, 1_000),
+        events: stage.size(100_000, 4_000),
         keys: stage.size(1_000, 50),
-        large: stage.size(500, 100),
+        large: stage.size(500, 400),
         flips: stage.size(40, 12),
     };
     let mut ledger = Ledger::new();
@@ -81,9 +79,12 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     outcome.figure("flips", sum(|one| one.flips.tried));
     outcome.figure("flips_found", sum(|one| one.flips.found));
     outcome.figure("flips_refused", sum(|one| one.flips.refused));
-    outcome.figure("restored", sum(|one| one.restored));
-    outcome.figure("identical", sum(|one| one.identical));
-    outcome.figure("different", sum(|one| one.different));
+    let restores = || all.iter().flat_map(|(_, one)| &one.restored);
+    let killed_at: Vec<u64> = restores().map(|one| one.killed_at).collect();
+    outcome.figure("restore_killed_at", killed_at);
+    outcome.figure("restored", restores().map(|one| one.rows).sum::<u64>());
+    outcome.figure("identical", restores().map(|one| one.identical).sum::<u64>());
+    outcome.figure("different", restores().map(|one| one.different).sum::<u64>());
     for (store, one) in &all {
         judge(&mut outcome, stage, store, size.events, one);
     }
@@ -95,9 +96,9 @@ fn judge(outcome: &mut Outcome, stage: &Stage, store: &str, events: u64, one: &K
     outcome.check(one.kills > 0 || stage.reduced, || {
         format!("{store}: the archive was written before it could be killed")
     });
-    let rows = (one.archived, one.left, one.restored);
-    outcome.check(rows == (events, 0, events), || {
-        format!("{store}: (archived, left, restored) is {rows:?} of {events}")
+    let rows = (one.archived, one.left);
+    outcome.check(rows == (events, 0), || {
+        format!("{store}: (archived, left) is {rows:?} of {events}")
     });
     let Flips {
         tried,
@@ -110,15 +111,22 @@ fn judge(outcome: &mut Outcome, stage: &Stage, store: &str, events: u64, one: &K
     outcome.check(one.begun == 0, || {
         format!("{store}: {} jobs were begun on changed archives", one.begun)
     });
-    outcome.check((one.identical, one.different) == (events, 0), || {
-        format!(
-            "{store}: {} came back identical, {} not",
-            one.identical, one.different
-        )
-    });
-    outcome.check(one.among_copies.is_clean(), || {
-        format!("{store}, among copies: {}", one.among_copies)
-    });
+    for (place, restored) in ["the same database", "another database"]
+        .iter()
+        .zip(&one.restored)
+    {
+        let at = restored.killed_at;
+        outcome.check(at > 0 && at < events, || {
+            format!("{store}, {place}: the restore was killed at {at} of {events}, not in the middle")
+        });
+        let rows = (restored.rows, restored.identical, restored.different);
+        outcome.check(rows == (events, events, 0), || {
+            format!("{store}, {place}: (restored, identical, different) is {rows:?} of {events}")
+        });
+        outcome.check(restored.among_copies.is_clean(), || {
+            format!("{store}, {place}, among copies: {}", restored.among_copies)
+        });
+    }
 }
 
 fn keep(stage: &Stage, store: &'static str, size: &Size, ledger: &mut Ledger) -> Result<Kept> {
@@ -151,20 +159,19 @@ fn keep(stage: &Stage, store: &'static str, size: &Size, ledger: &mut Ledger) ->
     let begun = outbox.values(&["job", "list"])?.len();
 
     stage.note(&format!("{store}: restoring and replaying"));
-    let restored = last(&outbox, &["archive", "restore", "--dir", "archive"])?;
-    let job = restored["job"].as_str().unwrap_or_default();
-    let relay = outbox.start(&["run"])?;
-    outbox.ends(&["replay", "--restored", job, "--yes", "--rate", "100000"], 0)?;
-    outbox.drained(PATIENCE)?;
-    relay.terminate(PATIENCE)?;
+    let dir = outbox.directory().join("archive");
+    let same = bring_back(&outbox, &dir)?;
+    stage.note(&format!("{store}: the same in another database"));
+    let other = Operated::open(stage, store, &format!("{store}-other"))?;
+    other.route_to(RAW)?;
+    let another = bring_back(&other, &dir)?;
 
     events
         .iter()
         .try_for_each(|event| ledger.commit(&event.committed()))?;
-    let mut compared = Compared::new(&events)?;
-    each(&outbox.directory().join("lines.jsonl"), |arrival| {
-        compared.take(arrival, ledger)
-    })?;
+    let same = compare(&outbox, &outbox, same, &events, ledger)?;
+    // What arrived first is counted once.
+    let another = compare(&outbox, &other, another, &events, &mut Ledger::new())?;
     Ok(Kept {
         archived: verified["rows"].as_u64().unwrap_or(0),
         bytes,
@@ -173,10 +180,7 @@ fn keep(stage: &Stage, store: &'static str, size: &Size, ledger: &mut Ledger) ->
         left,
         flips,
         begun,
-        restored: restored["rows"].as_u64().unwrap_or(0),
-        identical: compared.identical,
-        different: compared.different,
-        among_copies: compared.copies.report(),
+        restored: [same, another],
     })
 }
 

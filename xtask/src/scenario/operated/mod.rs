@@ -1,7 +1,10 @@
 //! An outbox of either store whose events go to a file, worked with by commands alone: what operators do is the same
 //! whichever database it is.
 
-use std::collections::BTreeMap;
+mod placed;
+mod queues;
+
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,10 +15,13 @@ use postrider_testkit::ledger::{Arrived, Committed};
 use postrider_testkit::servers::Postgres;
 use rusqlite::Connection;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+pub(super) use placed::Placed;
+pub(super) use queues::Queues;
 
 use super::follow::Follow;
-use super::pair::vhost;
 use super::pg_measure::SETTINGS;
 use super::process::Process;
 use super::shop::now_us;
@@ -46,49 +52,6 @@ pub(super) struct Operated<'a> {
     queues: Option<Queues>,
     /// PostgreSQL, which ends with the scenario; none for SQLite.
     server: Option<Postgres>,
-}
-
-/// A virtual host with a queue for each of some types of aggregates.
-struct Queues {
-    url: String,
-    types: Vec<String>,
-}
-
-/// An event that is sent.
-pub(super) struct Placed {
-    pub(super) id: String,
-    pub(super) key: String,
-    pub(super) event_type: &'static str,
-    /// Its place in its key, from 1 on.
-    pub(super) n: u64,
-}
-
-impl Placed {
-    pub(super) fn committed(&self) -> Committed {
-        Committed::new(&self.id, &self.key, self.n)
-    }
-
-    /// The values of its row: id, types, aggregate and payload.
-    pub(super) fn values(&self) -> String {
-        let Self {
-            id,
-            key,
-            event_type,
-            n,
-        } = self;
-        format!("('{id}', '{event_type}', 'ORDER', '{key}', '{{\"n\":{n}}}')")
-    }
-
-    fn line(&self) -> String {
-        let event = json!({
-            "event_id": self.id,
-            "event_type": self.event_type,
-            "aggregate_type": "ORDER",
-            "aggregate_id": self.key,
-            "payload": { "n": self.n },
-        });
-        format!("{event}\n")
-    }
 }
 
 /// An arrival, as the file has it.
@@ -126,15 +89,26 @@ impl<'a> Operated<'a> {
         stage: &'a Stage,
         store: &'static str,
         name: &str,
-        types: &[&str],
+        types: &[&'static str],
     ) -> Result<Self> {
         let queues = match store {
-            "postgres" => Some(Queues {
-                url: vhost()?,
-                types: types.iter().map(ToString::to_string).collect(),
-            }),
+            "postgres" => Some(Queues::of(types)?),
             _ => None,
         };
+        Self::open_with(stage, store, name, queues)
+    }
+
+    /// The same with these queues, whichever the store is.
+    pub(super) fn open_queues(
+        stage: &'a Stage,
+        store: &'static str,
+        name: &str,
+        queues: Queues,
+    ) -> Result<Self> {
+        Self::open_with(stage, store, name, Some(queues))
+    }
+
+    fn open_with(stage: &'a Stage, store: &'static str, name: &str, queues: Option<Queues>) -> Result<Self> {
         let operated = Self::make(stage, store, name, queues)?;
         operated.route(EVERYTHING)?;
         Ok(operated)
@@ -166,43 +140,40 @@ impl<'a> Operated<'a> {
 
     /// Says what takes the route, for relays that are started from now on.
     pub(super) fn route(&self, when: &str) -> Result<()> {
-        self.configure(when, "")
+        self.configure(when, "", "")
     }
 
     /// Lets everything take the route, with something more about where it goes.
     pub(super) fn route_to(&self, more: &str) -> Result<()> {
-        self.configure(EVERYTHING, &format!(", {more}"))
+        self.configure(EVERYTHING, &format!(", {more}"), "")
     }
 
-    fn configure(&self, when: &str, more: &str) -> Result<()> {
+    fn configure(&self, when: &str, of_route: &str, beside: &str) -> Result<()> {
         let (url, (broker, to)) = (&self.url, self.destination());
         let text = format!(
-            "[outbox.shop]\nurl = \"{url}\"\n\n{broker}\n\n[[route]]\n{when}\nto = [{{ {to}{more} }}]\n\n\
-             [relay]\nlease = \"3s\"\n"
+            "[outbox.shop]\nurl = \"{url}\"\n\n{broker}\n\n[[route]]\n{when}\nto = [{{ {to}{of_route} }}]\n\n\
+             [relay]\nlease = \"3s\"\n\n{beside}\n"
         );
         Ok(fs::write(self.directory.join("postrider.toml"), text)?)
     }
 
     /// The broker, and how a route names it.
     fn destination(&self) -> (String, &'static str) {
-        let Some(Queues { url, types }) = &self.queues else {
-            let broker = "[broker.lines]\nurl = \"file:lines.jsonl\"";
-            return (broker.to_owned(), "broker = \"lines\"");
-        };
-        let queues = types.iter().map(|name| format!("{{ name = \"{name}\" }}"));
-        let bindings = types
-            .iter()
-            .map(|name| format!("{{ exchange = \"shop\", queue = \"{name}\", routing_key = \"{name}\" }}"));
-        let broker = format!(
-            "[broker.mq]\nurl = \"{url}\"\n\n[broker.mq.rabbitmq]\ndeclare = true\n\
-             exchange = [{{ name = \"shop\" }}]\nqueue = [{}]\nbinding = [{}]",
-            queues.collect::<Vec<_>>().join(", "),
-            bindings.collect::<Vec<_>>().join(", ")
-        );
-        (
-            broker,
-            "broker = \"mq\", exchange = \"shop\", routing_key = \"{aggregate_type}\"",
-        )
+        match &self.queues {
+            Some(queues) => (queues.broker(), Queues::ROUTE),
+            None => {
+                let broker = "[broker.lines]\nurl = \"file:lines.jsonl\"";
+                (broker.to_owned(), "broker = \"lines\"")
+            }
+        }
+    }
+
+    /// Gives the queues other bindings, for relays that are started from now on.
+    pub(super) fn rebind(&mut self, bindings: Vec<(&'static str, &'static str)>) -> Result<()> {
+        if let Some(queues) = &mut self.queues {
+            queues.rebind(bindings);
+        }
+        self.route(EVERYTHING)
     }
 
     /// Watches what arrives of a type of aggregates.
@@ -218,11 +189,9 @@ impl<'a> Operated<'a> {
 
     /// Events of so many keys in turn, at these places.
     pub(super) fn orders(&self, places: Range<u64>, keys: u64) -> Vec<Placed> {
-        let placed = |n: u64| Placed {
-            id: format!("{}-{n:07}", self.store),
-            key: format!("{}-{}", self.store, n % keys),
-            event_type: "OrderPlaced",
-            n: n / keys + 1,
+        let placed = |n: u64| {
+            let id = format!("{}-{n:07}", self.store);
+            Placed::order(id, format!("{}-{}", self.store, n % keys), n / keys + 1)
         };
         places.map(placed).collect()
     }
@@ -246,10 +215,10 @@ impl<'a> Operated<'a> {
             self.sqlite()?.execute_batch(sql)?;
             return Ok(String::new());
         };
-        // By a file: they are longer than an argument may be.
-        let file = self.directory.join("statements.sql");
-        fs::write(&file, sql)?;
-        let output = server.psql("shop").stdin(File::open(&file)?).output()?;
+        // By a file, because they are longer than an argument may be, and of its own, because others ask meanwhile.
+        let file = NamedTempFile::new_in(&self.directory)?;
+        fs::write(file.path(), sql)?;
+        let output = server.psql("shop").stdin(File::open(file.path())?).output()?;
         check("psql", &output, 0)?;
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
@@ -340,6 +309,23 @@ impl<'a> Operated<'a> {
         )
     }
 
+    /// Waits until the newest job has done some rows, and kills who drives it with -9; gives the job as it was left. The
+    /// look is at the table itself, because a command would take longer than many a job.
+    pub(super) fn kill_in_job(&self, mut driver: Process, rows: u64, deadline: Duration) -> Result<Value> {
+        let touched = "SELECT coalesce((SELECT touched FROM outbox_job ORDER BY begun_at DESC LIMIT 1), 0)";
+        until_every(
+            Duration::from_millis(1),
+            "the job has begun its work",
+            deadline,
+            || {
+                let is_over = driver.ended()?.is_some();
+                Ok((is_over || self.number(touched)? >= rows).then_some(()))
+            },
+        )?;
+        driver.kill()?;
+        self.job(0, deadline)
+    }
+
     /// Waits until nothing is queued any more.
     pub(super) fn emptied(&self, deadline: Duration) -> Result<()> {
         self.nothing_is(&["queued"], deadline)
@@ -363,6 +349,16 @@ impl<'a> Operated<'a> {
     pub(super) fn lines(&self) -> Result<Vec<Line>> {
         let text = fs::read_to_string(self.directory.join("lines.jsonl"))?;
         text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+
+    /// How many events have arrived, however often each. A line that a kill cut off counts for nothing.
+    pub(super) fn arrived(&self) -> Result<u64> {
+        let text = fs::read_to_string(self.directory.join("lines.jsonl"))?;
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        let ids: HashSet<String> = lines.map(|line| line.event_id).collect();
+        Ok(ids.len() as u64)
     }
 
     /// Follows what arrives, as far as a text is in its line.
