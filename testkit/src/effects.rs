@@ -7,12 +7,22 @@ use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, StoreError, StoreErrorKind, unfit_record,
 };
 use tokio::sync::Notify;
+use tokio::time::Instant;
+
+mod console;
 
 /// What is called for each event; it writes its effect through the [`Work`] it is given.
 pub type MemoryHandler = dyn Fn(Received, Work) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync;
 
 /// The consumer and the id of what took effect.
 type Record = (Arc<str>, String);
+
+/// The hash of what took effect, and when that was.
+#[derive(Clone, Debug)]
+struct Kept {
+    hash: Option<String>,
+    since: Instant,
+}
 
 /// Effects in memory. Clones are handles to the same database. Rows have no unique key, so that an effect that happens
 /// twice is there twice.
@@ -30,7 +40,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    records: BTreeMap<Record, Option<String>>,
+    records: BTreeMap<Record, Kept>,
     /// Records that a transaction has inserted and not committed: who wants the same one waits.
     locked: BTreeSet<Record>,
     rows: Vec<String>,
@@ -38,6 +48,15 @@ struct State {
     /// Calls that failed because the database was away.
     refused: usize,
     lose_answer: bool,
+}
+
+impl State {
+    /// Fails while the database is away.
+    fn answer(&mut self) -> Result<(), StoreError> {
+        let Some(kind) = self.away else { return Ok(()) };
+        self.refused += 1;
+        Err(StoreError::new(kind, "the test took the database away"))
+    }
 }
 
 /// The transaction of one batch, as a handler sees it.
@@ -104,11 +123,7 @@ impl MemoryEffects {
         deliveries: &[Received],
     ) -> Result<Option<(Vec<bool>, Locks<'_>)>, ApplyError> {
         let mut state = self.state();
-        if let Some(kind) = state.away {
-            state.refused += 1;
-            let error = StoreError::new(kind, "the test took the database away");
-            return Err(ApplyError::Store(error));
-        }
+        state.answer().map_err(ApplyError::Store)?;
         let record = |one: &Received| (Arc::clone(consumer), one.record_id.clone());
         if deliveries.iter().any(|one| state.locked.contains(&record(one))) {
             return Ok(None);
@@ -118,7 +133,8 @@ impl MemoryEffects {
         for (at, delivery) in deliveries.iter().enumerate() {
             let record = record(delivery);
             let hash = delivery.payload_hash().map(str::to_owned);
-            let known = state.records.get(&record).or_else(|| mine.get(&record)).cloned();
+            let known = state.records.get(&record).map(|kept| &kept.hash);
+            let known = known.or_else(|| mine.get(&record)).cloned();
             match (&known, &hash) {
                 (Some(Some(recorded)), Some(hash)) if recorded != hash => {
                     let recorded = recorded.clone();
@@ -140,12 +156,13 @@ impl MemoryEffects {
 
     fn commit(&self, locks: &Locks<'_>, work: &Work) -> Result<(), ApplyError> {
         let mut state = self.state();
-        if let Some(kind) = state.away {
-            state.refused += 1;
-            let error = StoreError::new(kind, "the test took the database away");
-            return Err(ApplyError::Store(error));
-        }
-        state.records.extend(locks.mine.clone());
+        state.answer().map_err(ApplyError::Store)?;
+        let since = Instant::now();
+        let kept = |(record, hash): (&Record, &Option<String>)| {
+            let hash = hash.clone();
+            (record.clone(), Kept { hash, since })
+        };
+        state.records.extend(locks.mine.iter().map(kept));
         state.rows.append(&mut lock(&work.0));
         if std::mem::take(&mut state.lose_answer) {
             let error = StoreError::new(StoreErrorKind::Unreachable, "the answer to the commit was lost");

@@ -86,6 +86,18 @@ impl std::error::Error for ApplyError {
     }
 }
 
+/// Whom a failure is charged to. What is charged to an event counts towards its last attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Blame {
+    /// The event.
+    #[default]
+    Event,
+    /// The event if others took effect since it failed last; while nothing works, it is not the event's fault.
+    Unclear,
+    /// Nobody: it came at a bad time.
+    Nobody,
+}
+
 /// Why a handler did not do its work. Made by `?` from any error, which means "try again", or by
 /// [`HandlerError::reject`] where trying again cannot help.
 ///
@@ -100,6 +112,7 @@ impl std::error::Error for ApplyError {
 pub struct HandlerError {
     text: String,
     passing: bool,
+    blame: Blame,
     pause: Option<Duration>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -110,6 +123,7 @@ impl HandlerError {
         Self {
             text: reason.into(),
             passing: true,
+            blame: Blame::Event,
             pause: None,
             source: None,
         }
@@ -127,6 +141,17 @@ impl HandlerError {
     pub fn not_before(mut self, pause: Duration) -> Self {
         self.pause = Some(pause);
         self
+    }
+
+    /// The same, charged to whom it may concern; to the event unless this says otherwise.
+    pub fn blame(mut self, blame: Blame) -> Self {
+        self.blame = blame;
+        self
+    }
+
+    /// Whom it is charged to.
+    pub fn blamed(&self) -> Blame {
+        self.blame
     }
 
     /// How long to wait at least before it is tried again, where that is known.
@@ -152,6 +177,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
             // The text of many drivers leaves out what was behind it.
             text: causes(&error),
             passing: true,
+            blame: Blame::Event,
             pause: None,
             source: Some(Box::new(error)),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::StoreError;
+use crate::{Applied, ApplyError, HandlerError, Received, StoreError, StoreErrorKind};
 
 /// What an inbox says of an event that was to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,21 @@ impl Recorded {
             (Some(recorded), Some(given)) if recorded != given => Recorded::Reused { recorded },
             _ => Recorded::Before,
         }
+    }
+
+    /// What was said of the only event of a call.
+    pub fn only(mut said: Vec<Recorded>) -> Self {
+        said.pop().unwrap_or(Recorded::Before)
+    }
+
+    /// What becomes of the deliveries of a batch, in their order; an id that was reused is an error.
+    pub fn applied(said: Vec<Recorded>) -> Result<Vec<Applied>, ApplyError> {
+        let applied = said.into_iter().enumerate().map(|(at, one)| match one {
+            Recorded::Now => Ok(Applied::Now),
+            Recorded::Before => Ok(Applied::Before),
+            Recorded::Reused { recorded } => Err(ApplyError::Reused { at, recorded }),
+        });
+        applied.collect()
     }
 
     /// Whether the effect is to happen; an id that was reused is an error.
@@ -57,8 +72,40 @@ pub fn unfit_record(id: &str) -> Option<&'static str> {
     }
 }
 
+/// What is to be recorded of these deliveries: the id and the hash of each. One that cannot be is refused before the
+/// database sees it.
+pub fn to_record(deliveries: &[Received]) -> Result<Vec<(&str, Option<&str>)>, ApplyError> {
+    let entry = |(at, delivery): (usize, &'_ Received)| match unfit_record(&delivery.record_id) {
+        Some(reason) => {
+            let error = HandlerError::reject(format!("the event cannot be recorded: {reason}"));
+            Err(ApplyError::Handler { at, error })
+        }
+        None => Ok(()),
+    };
+    deliveries.iter().enumerate().try_for_each(entry)?;
+    let fit = deliveries
+        .iter()
+        .map(|delivery| (delivery.record_id.as_str(), fit_hash(delivery.payload_hash())));
+    Ok(fit.collect())
+}
+
+impl ApplyError {
+    /// A handler failed, and behind its error was this trouble of its database, if any. Where the database is in
+    /// trouble the error is the database's: no event is to be given up for that.
+    pub fn of_handler(at: usize, error: HandlerError, trouble: Option<StoreErrorKind>) -> Self {
+        use StoreErrorKind::{Corrupt, Full, ReadOnly, Unreachable};
+        match trouble.filter(|kind| matches!(kind, Unreachable | Full | ReadOnly | Corrupt)) {
+            Some(kind) => {
+                let text = format!("the handler met a database in trouble: {error}");
+                ApplyError::Store(StoreError::new(kind, text))
+            }
+            None => ApplyError::Handler { at, error },
+        }
+    }
+}
+
 /// A hash that a database can keep; anything else that a stranger wrote into the header is as good as none.
-pub fn fit_hash(hash: Option<&str>) -> Option<&str> {
+fn fit_hash(hash: Option<&str>) -> Option<&str> {
     hash.filter(|hash| !hash.is_empty() && hash.len() <= 128 && !hash.contains('\0'))
 }
 

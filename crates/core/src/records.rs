@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BoxFuture, StoreError};
+use crate::{BoxFuture, Recorded, StoreError};
 
 /// Which records of an inbox are meant. Every part that is given must hold.
 ///
@@ -64,6 +64,23 @@ pub trait InboxConsole: Send + Sync {
     /// Forgets every event whose record is meant, so that it takes effect again when it is delivered again; answers how
     /// many.
     fn forget(&self, records: Records) -> BoxFuture<'_, Result<u64, StoreError>>;
+
+    /// What is known of an event with this id and hash: None when it has not taken effect. Nothing is written.
+    fn look(
+        &self,
+        consumer: String,
+        event_id: String,
+        hash: Option<String>,
+    ) -> BoxFuture<'_, Result<Option<Recorded>, StoreError>>;
+
+    /// Records an event in a transaction of its own, for an effect that is in none: it has happened elsewhere. Unless
+    /// the answer is an error, it is recorded now.
+    fn record(
+        &self,
+        consumer: String,
+        event_id: String,
+        hash: Option<String>,
+    ) -> BoxFuture<'_, Result<Recorded, StoreError>>;
 
     /// Removes records that are older than this, of every consumer, at most `limit`; answers how many.
     fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;

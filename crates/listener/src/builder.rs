@@ -7,6 +7,7 @@ use std::time::Duration;
 use postrider_core::{Effects, Envelope, RetryPolicy, Source};
 use tokio_util::sync::CancellationToken;
 
+use crate::keep::Keep;
 use crate::letter::DeadLetters;
 use crate::note::{self, Counts};
 use crate::shift::Shift;
@@ -28,6 +29,7 @@ pub(crate) struct Inner<E: Effects> {
     pub(crate) handler: Arc<E::Handler>,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) settings: Settings,
+    keep: Option<Keep>,
     observers: Vec<Arc<dyn Observer>>,
     counts: Counts,
     health: Mutex<Health>,
@@ -82,6 +84,9 @@ pub enum BuildError {
         "say with `dead_letters` where messages go that cannot take effect: without a place they would be lost"
     )]
     DeadLetters,
+    /// The inbox forgets before the broker does.
+    #[error("{0}")]
+    Retention(String),
     /// A number must not be zero.
     #[error("`{0}` must be at least 1")]
     Zero(&'static str),
@@ -95,6 +100,7 @@ pub struct ListenerBuilder<E: Effects> {
     handler: Option<Arc<E::Handler>>,
     dead_letters: Option<DeadLetters>,
     settings: Settings,
+    keep: Option<Keep>,
     observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -108,6 +114,7 @@ impl<E: Effects> Listener<E> {
             handler: None,
             dead_letters: None,
             settings: Settings::default(),
+            keep: None,
             observers: Vec::new(),
         }
     }
@@ -119,7 +126,16 @@ impl<E: Effects> Listener<E> {
     pub async fn run(&self, token: CancellationToken) -> Report {
         self.inner.health().running = true;
         let running = Running(&self.inner);
-        Shift::new(&self.inner).run(token).await;
+        let upkeep = async {
+            match &self.inner.keep {
+                Some(keep) => keep.run(&self.inner.consumer).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = Shift::new(&self.inner).run(token) => {}
+            () = upkeep => {}
+        }
         drop(running);
         self.report()
     }
@@ -223,6 +239,13 @@ impl<E: Effects> ListenerBuilder<E> {
         self
     }
 
+    /// Compares how long the inbox keeps its records with how late the broker may deliver, and has the listener remove
+    /// old ones every hour. Without it somebody else has to: a relay, or `postrider inbox purge`.
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
     /// Has somebody hear every note.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
@@ -243,6 +266,9 @@ impl<E: Effects> ListenerBuilder<E> {
                 return Err(BuildError::Zero(name));
             }
         }
+        if let Some(keep) = &self.keep {
+            keep.check()?;
+        }
         Ok(Listener {
             inner: Arc::new(Inner {
                 source: self.source,
@@ -251,6 +277,7 @@ impl<E: Effects> ListenerBuilder<E> {
                 handler: self.handler.ok_or(BuildError::Handler)?,
                 dead_letters: self.dead_letters.ok_or(BuildError::DeadLetters)?,
                 settings: self.settings,
+                keep: self.keep,
                 observers: self.observers,
                 counts: Counts::default(),
                 health: Mutex::default(),

@@ -8,7 +8,7 @@ pub struct Health {
     pub running: bool,
     /// Why the broker cannot be read, while it cannot.
     pub source: Option<Box<str>>,
-    /// Why the database cannot be used, while it cannot.
+    /// Why effects cannot happen, while they cannot: their database, or whoever is called for them, is away.
     pub store: Option<Box<str>>,
     /// Why dead letters cannot be published, while they cannot.
     pub letters: Option<Box<str>>,

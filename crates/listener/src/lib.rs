@@ -57,9 +57,11 @@
 //! ```
 
 mod builder;
+mod calls;
 mod delivery;
 mod desk;
 mod health;
+mod keep;
 mod letter;
 mod note;
 mod outage;
@@ -67,6 +69,8 @@ mod shift;
 mod verdict;
 
 pub use builder::{BuildError, Listener, ListenerBuilder, Order, Replays};
+pub use calls::{Call, CallError, Calls};
 pub use health::Health;
+pub use keep::Keep;
 pub use letter::{Cause, DeadLetters, Reason};
 pub use note::{Note, Observer, Report};

@@ -66,7 +66,8 @@ pub enum Note {
     },
     /// The broker can be read again.
     SourceBack,
-    /// The database of the effects cannot be used: nothing is received until it can.
+    /// Effects cannot happen, because their database or whoever is called for them is away: nothing is received until
+    /// they can.
     StoreFailed {
         /// The kind of trouble.
         kind: StoreErrorKind,
@@ -75,7 +76,7 @@ pub enum Note {
         /// What to do.
         advice: &'static str,
     },
-    /// The database of the effects can be used again.
+    /// Effects can happen again.
     StoreBack,
     /// Everything that is held waits for another attempt, and nothing more can be received until one is made.
     Stuck {
@@ -192,10 +193,10 @@ pub(crate) fn log(consumer: &str, note: &Note) {
             let kind = kind.as_str();
             warn!(
                 consumer,
-                kind, error, advice, "the database cannot be used; nothing is received until it can"
+                kind, error, advice, "effects cannot happen; nothing is received until they can"
             );
         }
-        Note::StoreBack => info!(consumer, "the database can be used again"),
+        Note::StoreBack => info!(consumer, "effects can happen again"),
         Note::Stuck { held } => {
             let advice = "mend what the failing events need, or raise the prefetch";
             warn!(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Applied, ApplyError, Effects, ErrorKind, Failure, HandlerError, Received, StoreError, StoreErrorKind,
-    Verdict, causes, inert,
+    Applied, ApplyError, Blame, Effects, ErrorKind, Failure, HandlerError, Received, StoreError,
+    StoreErrorKind, Verdict, causes, inert,
 };
 
 use crate::Note;
@@ -63,7 +63,12 @@ impl<E: Effects> Shift<'_, E> {
     fn failed(&mut self, slot: Slot, place: Place, received: Received, error: ApplyError) {
         match error {
             ApplyError::Handler { error, .. } if error.may_pass() => {
-                self.retry(slot, place, received, &error, true);
+                let charged = match error.blamed() {
+                    Blame::Event => true,
+                    Blame::Unclear => self.commits > place.commits,
+                    Blame::Nobody => false,
+                };
+                self.retry(slot, place, received, &error, charged);
             }
             ApplyError::Handler { error, .. } => {
                 let reason = Reason::new(Cause::Rejected, error.to_string());

@@ -1,6 +1,6 @@
 //! The list of all cases.
 
-use super::{Case, Feature, batch, forget, once, refused, reused};
+use super::{Case, Feature, batch, elsewhere, forget, once, refused, reused};
 
 cases! { $ inbox_suite, inbox, "Effects"
     once {
@@ -30,6 +30,10 @@ cases! { $ inbox_suite, inbox, "Effects"
         some_took_effect_before;
         batches_that_overlap_in_another_order_do_not_stand_still;
         nothing_is_nothing;
+    }
+    elsewhere {
+        what_happened_elsewhere_is_known [Forget];
+        what_happened_elsewhere_is_compared [Forget];
     }
     forget {
         a_forgotten_event_takes_effect_again [Forget];

@@ -7,6 +7,7 @@
 mod batch;
 mod bench;
 mod cases;
+mod elsewhere;
 mod forget;
 mod once;
 mod refused;
@@ -15,7 +16,7 @@ mod reused;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Applied, ApplyError, BoxFuture, HandlerError, Received, Records};
+use postrider_core::{Applied, ApplyError, BoxFuture, HandlerError, InboxConsole, Received, Records};
 
 use crate::suite;
 
@@ -57,6 +58,11 @@ pub trait TestInbox: Send + Sync {
 
     /// The ids of the events that took effect, as committed, in the order of their effects.
     fn effects(&self) -> BoxFuture<'_, Vec<String>>;
+
+    /// The inbox as operators see it; needed unless the harness lacks [`Feature::Forget`].
+    fn console(&self) -> BoxFuture<'_, Arc<dyn InboxConsole>> {
+        Box::pin(async { panic!("this harness has no console") })
+    }
 
     /// How many records are meant; needed unless the harness lacks [`Feature::Forget`].
     fn count(&self, _records: Records) -> BoxFuture<'_, u64> {

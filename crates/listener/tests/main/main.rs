@@ -1,7 +1,9 @@
 //! A whole listener on a broker and a database in memory.
 
+mod calls;
 mod dead_letters;
 mod fail;
+mod keep;
 mod once;
 mod order;
 mod outages;

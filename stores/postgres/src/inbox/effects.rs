@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
-    StoreErrorKind, fit_hash, unfit_record,
+    StoreErrorKind, Turns, to_record,
 };
 use tokio_postgres::{Client, Transaction};
 
-use super::once::{self, Turns};
 use super::pool::Pool;
 use super::record::{self, Entry, Insert, TYPES};
-use super::{Inbox, explain};
+use super::{Inbox, explain, once};
 use crate::config::PgOptions;
 
 /// What is called for each event, with the transaction to work in; [`handler`] makes one of a closure.
@@ -130,7 +129,7 @@ impl Effects for PgEffects {
             loop {
                 match work.attempt().await {
                     Ok(applied) => return Ok(applied),
-                    Err(failed) if failed.is_passing && turns.next().await => {}
+                    Err(failed) if failed.is_passing && once::may_take(&mut turns).await => {}
                     Err(failed) => return Err(failed.error),
                 }
             }
@@ -138,31 +137,10 @@ impl Effects for PgEffects {
     }
 }
 
-/// What is to be recorded. A delivery that cannot be is refused before the database sees it.
+/// What is to be recorded.
 pub(super) fn entries(deliveries: &[Received]) -> Result<Vec<Entry<'_>>, ApplyError> {
-    let entry = |(at, delivery): (usize, &'_ Received)| match unfit_record(&delivery.record_id) {
-        Some(reason) => Err(ApplyError::Handler {
-            at,
-            error: HandlerError::reject(format!("the event cannot be recorded: {reason}")),
-        }),
-        None => Ok(()),
-    };
-    deliveries.iter().enumerate().try_for_each(entry)?;
-    let fit = deliveries.iter().map(|delivery| Entry {
-        id: &delivery.record_id,
-        hash: fit_hash(delivery.payload_hash()),
-    });
-    Ok(fit.collect())
-}
-
-/// What was recorded, unless an id was reused.
-pub(super) fn applied(marks: Vec<Recorded>) -> Result<Vec<Applied>, ApplyError> {
-    let applied = marks.into_iter().enumerate().map(|(at, mark)| match mark {
-        Recorded::Now => Ok(Applied::Now),
-        Recorded::Before => Ok(Applied::Before),
-        Recorded::Reused { recorded } => Err(ApplyError::Reused { at, recorded }),
-    });
-    applied.collect()
+    let events = to_record(deliveries)?.into_iter();
+    Ok(events.map(|(id, hash)| Entry { id, hash }).collect())
 }
 
 /// Why an attempt took no effect.
@@ -183,25 +161,17 @@ impl Failed {
         }
     }
 
-    /// An error of a handler is the database's where the database is in trouble: no event is to be given up for that.
     pub(super) fn handler(
         at: usize,
         error: HandlerError,
-        kind: Option<StoreErrorKind>,
+        trouble: Option<StoreErrorKind>,
         passing: bool,
     ) -> Self {
-        use StoreErrorKind::{Corrupt, Full, ReadOnly, Unreachable};
-        let kind = kind.filter(|kind| matches!(kind, Unreachable | Full | ReadOnly | Corrupt));
+        let error = ApplyError::of_handler(at, error, trouble);
         Self {
             is_passing: passing,
-            keeps: kind.is_none(),
-            error: match kind {
-                Some(kind) => {
-                    let text = format!("the handler met a database in trouble: {error}");
-                    ApplyError::Store(StoreError::new(kind, text))
-                }
-                None => ApplyError::Handler { at, error },
-            },
+            keeps: !matches!(error, ApplyError::Store(_)),
+            error,
         }
     }
 
@@ -287,7 +257,8 @@ impl Work<'_> {
     async fn run(&self, tx: &Transaction<'_>, insert: &Insert<'_>) -> Result<Vec<Applied>, Failed> {
         let tables = &self.inner.inbox.tables;
         let marks = record::record(tx, tables, insert, self.consumer, &self.entries).await;
-        let applied = applied(marks.map_err(|error| self.failed(error))?).map_err(Failed::refused)?;
+        let marks = marks.map_err(|error| self.failed(error))?;
+        let applied = Recorded::applied(marks).map_err(Failed::refused)?;
         for (at, (delivery, mark)) in self.deliveries.iter().zip(&applied).enumerate() {
             if *mark == Applied::Now {
                 let handled = (self.handler)(delivery, tx).await;

@@ -1,17 +1,13 @@
 //! An effect of the caller's, once: begin, record, run, commit, and again where that may help.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
 
-use postrider_core::{OnceError, StoreError, StoreErrorKind};
+use postrider_core::{OnceError, StoreError, StoreErrorKind, Turns};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::Inbox;
 use crate::error;
-
-/// How long an effect is tried again while other transactions stand in the way.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Inbox {
     /// Runs an effect once: begins, records, runs, commits. None when the event has taken effect before. After a
@@ -53,7 +49,7 @@ impl Inbox {
                 Err(OnceError::Effect(error)) => is_passing(error),
                 Err(OnceError::Reused(_)) | Ok(_) => false,
             };
-            if !may_pass || !turns.next().await {
+            if !may_pass || !may_take(&mut turns).await {
                 return done;
             }
         }
@@ -127,29 +123,11 @@ pub(super) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item 
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// How often it is tried again, and after which pauses.
-pub(super) struct Turns {
-    deadline: Instant,
-    pause: Duration,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self {
-            deadline: Instant::now() + PATIENCE,
-            pause: Duration::from_millis(2),
-        }
+/// Waits for the next turn; false when there is none.
+pub(super) async fn may_take(turns: &mut Turns) -> bool {
+    match turns.next() {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => return false,
     }
-}
-
-impl Turns {
-    /// Waits for the next turn; false when there is none.
-    pub(super) async fn next(&mut self) -> bool {
-        if Instant::now() >= self.deadline {
-            return false;
-        }
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(Duration::from_millis(200));
-        true
-    }
+    true
 }

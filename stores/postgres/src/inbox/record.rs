@@ -61,6 +61,20 @@ pub(super) async fn record(
     Ok(marks)
 }
 
+/// What is known of one event.
+pub(super) async fn look(
+    client: &impl GenericClient,
+    tables: &Tables,
+    consumer: &str,
+    event: &Entry<'_>,
+) -> Result<Option<Recorded>, Error> {
+    let ids = [event.id];
+    let values = [(&consumer as _, Type::TEXT), (&&ids[..] as _, Type::TEXT_ARRAY)];
+    let rows = client.query_typed(&tables.sql(RECORDED), &values).await?;
+    let before: Option<Option<String>> = rows.first().map(|row| row.try_get(1)).transpose()?;
+    Ok(before.map(|before| Recorded::beside(before, event.hash)))
+}
+
 /// What is known after the insert, and which of those that were recorded before have hashes to compare.
 pub(super) fn marks<'a>(
     entries: &[Entry<'a>],

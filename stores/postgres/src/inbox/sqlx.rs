@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, Recorded, StoreError, StoreErrorKind,
+    Turns,
 };
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, Transaction};
 
-use super::effects::{Failed, applied, entries};
-use super::once::{self, Turns};
+use super::effects::{Failed, entries};
 use super::record::{self, Entry};
-use super::{Inbox, MAKE_IT};
+use super::{Inbox, MAKE_IT, once};
 use crate::error::kind_of_state;
 
 /// What is called for each event, with the transaction to work in; [`sqlx_handler`] makes one of a closure.
@@ -142,7 +142,7 @@ impl SqlxPgEffects {
         let entries = entries(deliveries).map_err(Failed::refused)?;
         let mut tx = self.pool.begin().await.map_err(failed)?;
         let marks = self.inbox.record_sqlx(&mut tx, consumer, &entries).await;
-        let applied = applied(marks.map_err(failed)?).map_err(Failed::refused)?;
+        let applied = Recorded::applied(marks.map_err(failed)?).map_err(Failed::refused)?;
         for (at, (delivery, mark)) in deliveries.iter().zip(&applied).enumerate() {
             if *mark == Applied::Now {
                 let handled = handler(delivery, &mut tx).await;
@@ -186,7 +186,7 @@ impl Effects for SqlxPgEffects {
             loop {
                 match self.attempt(&consumer, &deliveries, &*handler).await {
                     Ok(applied) => return Ok(applied),
-                    Err(failed) if failed.is_passing && turns.next().await => {}
+                    Err(failed) if failed.is_passing && once::may_take(&mut turns).await => {}
                     Err(failed) => return Err(failed.error),
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Applied, ApplyError, BoxFuture, Effects, Received, Records};
+use postrider_core::{Applied, ApplyError, BoxFuture, Effects, InboxConsole, Received, Records};
 use postrider_postgres::{Inbox, PgEffects, PgOptions, handler};
 use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TestInbox};
 use postrider_testkit::servers::{Postgres, TestDatabase};
@@ -67,6 +67,12 @@ impl TestInbox for Fresh {
             let rows = client.query("SELECT id FROM effects ORDER BY n", &[]).await;
             rows.expect("effects").iter().map(|row| row.get(0)).collect()
         })
+    }
+
+    fn console(&self) -> BoxFuture<'_, Arc<dyn InboxConsole>> {
+        let options = PgOptions::default().poll_only(matches!(self.how, How::Pooled));
+        let effects = PgEffects::new(&self.database.url, options, Inbox::default(), 2).expect("a url");
+        Box::pin(async { Arc::new(effects) as Arc<dyn InboxConsole> })
     }
 
     fn count(&self, records: Records) -> BoxFuture<'_, u64> {

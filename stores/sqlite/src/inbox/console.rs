@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, InboxConsole, Records, StoreError};
+use postrider_core::{BoxFuture, InboxConsole, Recorded, Records, StoreError};
 use rusqlite::Connection;
 
-use super::{Inbox, SqliteEffects};
+use super::{Inbox, SqliteEffects, record};
 use crate::connect::Session;
 
 impl InboxConsole for SqliteEffects {
@@ -23,6 +23,34 @@ impl InboxConsole for SqliteEffects {
     fn forget(&self, records: Records) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.ask("forgetting events of the inbox", move |inbox, connection| {
             inbox.forget_all(connection, &records)
+        })
+    }
+
+    fn look(
+        &self,
+        consumer: String,
+        event_id: String,
+        hash: Option<String>,
+    ) -> BoxFuture<'_, Result<Option<Recorded>, StoreError>> {
+        let doing = "looking an event up in the inbox";
+        self.ask(doing, move |inbox, connection| {
+            record::look(connection, &inbox.tables, &consumer, &event_id, hash.as_deref())
+                .map_err(|error| inbox.explain(error, doing))
+        })
+    }
+
+    fn record(
+        &self,
+        consumer: String,
+        event_id: String,
+        hash: Option<String>,
+    ) -> BoxFuture<'_, Result<Recorded, StoreError>> {
+        let doing = "recording an event in the inbox";
+        self.ask(doing, move |inbox, connection| {
+            let event = (event_id.as_str(), hash.as_deref());
+            record::record(connection, &inbox.tables, &consumer, &[event])
+                .map(Recorded::only)
+                .map_err(|error| inbox.explain(error, doing))
         })
     }
 

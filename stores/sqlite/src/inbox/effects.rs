@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
-    StoreErrorKind, fit_hash, unfit_record,
+    StoreErrorKind, Turns, to_record,
 };
 use rusqlite::{Connection, Transaction};
 
-use super::once::{self, Turns};
-use super::{Inbox, record};
+use super::{Inbox, once, record};
 use crate::config::SqliteOptions;
 use crate::connect::{self, Role, Worker};
 
@@ -166,10 +165,10 @@ impl Work {
     }
 
     fn transact(&self, connection: &mut Connection) -> Result<Vec<Applied>, Failed> {
-        let events = events(&self.deliveries)?;
+        let events = to_record(&self.deliveries)?;
         let tx = once::begin(connection).map_err(|error| self.failed(error))?;
         let marks = record::record(&tx, &self.inbox.tables, &self.consumer, &events);
-        let applied = applied(marks.map_err(|error| self.failed(error))?)?;
+        let applied = Recorded::applied(marks.map_err(|error| self.failed(error))?)?;
         for (at, (delivery, mark)) in self.deliveries.iter().zip(&applied).enumerate() {
             if *mark == Applied::Now {
                 let handled = (self.handler)(delivery, &tx);
@@ -185,40 +184,10 @@ impl Work {
     }
 }
 
-/// What is to be recorded. A delivery that cannot be is refused before the database sees it.
-fn events(deliveries: &[Received]) -> Result<Vec<(&str, Option<&str>)>, ApplyError> {
-    let mut events = Vec::with_capacity(deliveries.len());
-    for (at, delivery) in deliveries.iter().enumerate() {
-        if let Some(reason) = unfit_record(&delivery.record_id) {
-            let error = HandlerError::reject(format!("the event cannot be recorded: {reason}"));
-            return Err(ApplyError::Handler { at, error });
-        }
-        events.push((delivery.record_id.as_str(), fit_hash(delivery.payload_hash())));
-    }
-    Ok(events)
-}
-
-/// What was recorded, unless an id was reused.
-fn applied(marks: Vec<Recorded>) -> Result<Vec<Applied>, ApplyError> {
-    let applied = marks.into_iter().enumerate().map(|(at, mark)| match mark {
-        Recorded::Now => Ok(Applied::Now),
-        Recorded::Before => Ok(Applied::Before),
-        Recorded::Reused { recorded } => Err(ApplyError::Reused { at, recorded }),
-    });
-    applied.collect()
-}
-
-/// An error of a handler is the database's where the database is in trouble: no event is to be given up for that.
 fn handler_failed(at: usize, error: HandlerError) -> Failed {
-    use StoreErrorKind::{Busy, Corrupt, Full, ReadOnly, Unreachable};
-    let kind = error.source().and_then(once::trouble);
-    let is_busy = kind == Some(Busy);
-    let error = match kind.filter(|kind| matches!(kind, Unreachable | Full | ReadOnly | Corrupt)) {
-        Some(kind) => {
-            let text = format!("the handler met a database in trouble: {error}");
-            ApplyError::Store(StoreError::new(kind, text))
-        }
-        None => ApplyError::Handler { at, error },
-    };
-    Failed { error, is_busy }
+    let trouble = error.source().and_then(once::trouble);
+    Failed {
+        is_busy: trouble == Some(StoreErrorKind::Busy),
+        error: ApplyError::of_handler(at, error, trouble),
+    }
 }

@@ -101,10 +101,7 @@ impl Inbox {
         hash: Option<&str>,
     ) -> Result<bool, FirstError> {
         let marks = self.first_all(tx, consumer, &[(event_id, hash)]);
-        let mark = marks
-            .map_err(FirstError::Store)?
-            .pop()
-            .unwrap_or(Recorded::Before);
+        let mark = Recorded::only(marks.map_err(FirstError::Store)?);
         mark.is_first(event_id, hash).map_err(FirstError::Reused)
     }
 

@@ -1,16 +1,12 @@
 //! An effect of the caller's, once: begin, record, run, commit, and again while the database is busy.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
 
-use postrider_core::{OnceError, StoreError, StoreErrorKind};
+use postrider_core::{OnceError, StoreError, StoreErrorKind, Turns};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::Inbox;
 use crate::error;
-
-/// How long an effect is tried again while other connections keep the database busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Inbox {
     /// Runs an effect once: begins, records, runs, commits. None when the event has taken effect before. While the
@@ -78,28 +74,4 @@ pub(super) fn trouble(error: &(dyn Error + 'static)) -> Option<StoreErrorKind> {
         store.or_else(|| one.downcast_ref().map(error::kind))
     };
     std::iter::successors(Some(error), |&error| error.source()).find_map(kind)
-}
-
-/// How often it is tried again, and after which pauses.
-pub(super) struct Turns {
-    deadline: Instant,
-    pause: Duration,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self {
-            deadline: Instant::now() + PATIENCE,
-            pause: Duration::from_millis(2),
-        }
-    }
-}
-
-impl Turns {
-    /// How long to wait for the next turn, if there is one.
-    pub(super) fn next(&mut self) -> Option<Duration> {
-        let pause = (Instant::now() < self.deadline).then_some(self.pause);
-        self.pause = (self.pause * 2).min(Duration::from_millis(200));
-        pause
-    }
 }

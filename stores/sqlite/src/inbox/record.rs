@@ -1,7 +1,7 @@
 //! The statements that record events.
 
 use postrider_core::Recorded;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::ident::Tables;
 
@@ -12,7 +12,7 @@ const RECORDED: &str = "SELECT payload_hash FROM {outbox} WHERE consumer = ?1 AN
 
 /// Records events, each with its hash, and says of each what it is, in their order.
 pub(super) fn record(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     tables: &Tables,
     consumer: &str,
     events: &[(&str, Option<&str>)],
@@ -32,4 +32,19 @@ pub(super) fn record(
         marks.push(Recorded::beside(before.flatten(), *hash));
     }
     Ok(marks)
+}
+
+/// What is known of one event.
+pub(super) fn look(
+    connection: &Connection,
+    tables: &Tables,
+    consumer: &str,
+    event_id: &str,
+    hash: Option<&str>,
+) -> rusqlite::Result<Option<Recorded>> {
+    let mut recorded = connection.prepare_cached(&tables.sql(RECORDED))?;
+    let before: Option<Option<String>> = recorded
+        .query_row([consumer, event_id], |row| row.get(0))
+        .optional()?;
+    Ok(before.map(|before| Recorded::beside(before, hash)))
 }

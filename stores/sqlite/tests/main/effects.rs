@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Applied, ApplyError, BoxFuture, Effects, Received, Records, StoreErrorKind};
+use postrider_core::{
+    Applied, ApplyError, BoxFuture, Effects, InboxConsole, Received, Records, StoreErrorKind,
+};
 use postrider_sqlite::{Inbox, SqliteEffects, SqliteHandler, SqliteOptions, handler};
 use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TestInbox, received};
 use rusqlite::{Connection, TransactionBehavior};
@@ -57,6 +59,11 @@ impl TestInbox for Fresh {
             let ids = statement.query_map([], |row| row.get(0)).expect("effects");
             ids.collect::<Result<_, _>>().expect("ids")
         })
+    }
+
+    fn console(&self) -> BoxFuture<'_, Arc<dyn InboxConsole>> {
+        let effects = self.effects(SqliteOptions::default());
+        Box::pin(async { Arc::new(effects) as Arc<dyn InboxConsole> })
     }
 
     fn count(&self, records: Records) -> BoxFuture<'_, u64> {

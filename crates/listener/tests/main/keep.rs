@@ -1,0 +1,59 @@
+//! How long records are kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{InboxConsole, Records};
+use postrider_listener::{BuildError, DeadLetters, Keep, Listener};
+use postrider_testkit::effects::MemoryEffects;
+
+use crate::support::{Stage, dead_address, writes};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn built(stage: &Stage, keep: Keep) -> Result<Listener<MemoryEffects>, BuildError> {
+    Listener::builder(Arc::new(stage.queue.source()), stage.effects.clone())
+        .consumer("test")
+        .handler(writes(|_| Ok(())))
+        .dead_letters(DeadLetters::to(Arc::new(stage.dead.clone()), dead_address()))
+        .keep(keep)
+        .build()
+}
+
+/// Fault D7.
+#[tokio::test]
+async fn an_inbox_that_forgets_before_the_broker_does_is_refused() {
+    let stage = Stage::new();
+    let keep = || Keep::new(Arc::new(stage.effects.clone()), 10 * DAY);
+    assert!(built(&stage, keep().horizon(9 * DAY)).is_ok());
+    let refused = built(&stage, keep().horizon(10 * DAY)).unwrap_err().to_string();
+    assert!(refused.contains("raise the retention of the inbox"), "{refused}");
+}
+
+/// Fault D19.
+#[tokio::test(start_paused = true)]
+async fn old_records_go_every_hour_in_steps() {
+    let stage = Stage::new();
+    let record = async |id: String| {
+        let recorded = stage.effects.record("other".to_owned(), id, None).await;
+        recorded.expect("recorded");
+    };
+    for n in 0..2_500 {
+        record(n.to_string()).await;
+    }
+    tokio::time::sleep(DAY).await;
+    record("young".to_owned()).await;
+    let play = stage.play_with(writes(|_| Ok(())), |builder| {
+        builder.keep(Keep::new(Arc::new(stage.effects.clone()), DAY / 2))
+    });
+    let left = async || stage.effects.count(Records::of("other")).await.unwrap();
+    while left().await > 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(DAY / 2 - Duration::from_secs(60)).await;
+    assert_eq!(left().await, 1, "it is not old enough");
+    // Its time comes, and within an hour after that it is gone.
+    tokio::time::sleep(Duration::from_secs(3_700)).await;
+    assert_eq!(left().await, 0);
+    play.stop().await;
+}
