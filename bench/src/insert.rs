@@ -12,10 +12,13 @@ use crate::Failure;
 pub(crate) struct Args {
     /// Connections
     #[arg(long, default_value_t = 64)]
-    clients: u64,
+    pub(crate) clients: u64,
     /// For how long
     #[arg(long, default_value_t = 10.0)]
-    seconds: f64,
+    pub(crate) seconds: f64,
+    /// The pause of a client behind an event, on a file
+    #[arg(long, default_value_t = 0)]
+    pub(crate) pause_ms: u64,
 }
 
 const SQL: &str = "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
@@ -30,7 +33,7 @@ pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
         let statement = client.prepare(SQL).await?;
         clients.push((client, statement));
     }
-    let payload = format!("{{\"pad\":\"{}\"}}", "x".repeat(220));
+    let payload = payload();
     let began = Instant::now();
     let until = began + Duration::from_secs_f64(args.seconds);
     // Ids of several runs on one table must not meet.
@@ -43,8 +46,7 @@ pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
                 let mut count = 0_u64;
                 let mut times = Vec::new();
                 while Instant::now() < until {
-                    let id = format!("{run}-{worker}-{count}");
-                    let key = (count * 64 + worker).to_string();
+                    let (id, key) = names(run, worker, count);
                     let before = Instant::now();
                     client.execute(&statement, &[&id, &key, &payload]).await?;
                     times.push(before.elapsed());
@@ -58,8 +60,25 @@ pub(crate) async fn run(url: &str, args: Args) -> Result<Value, Failure> {
     for worker in workers {
         times.extend(worker.await??);
     }
-    let per_s = times.len() as f64 / began.elapsed().as_secs_f64();
+    Ok(figures(times, began.elapsed()))
+}
+
+/// The id and the key of an event of a run.
+pub(crate) fn names(run: u32, worker: u64, count: u64) -> (String, String) {
+    (
+        format!("{run}-{worker}-{count}"),
+        (count * 64 + worker).to_string(),
+    )
+}
+
+pub(crate) fn payload() -> String {
+    format!("{{\"pad\":\"{}\"}}", "x".repeat(220))
+}
+
+/// How many there were, how many a second, and the slow end.
+pub(crate) fn figures(mut times: Vec<Duration>, took: Duration) -> Value {
+    let per_s = times.len() as f64 / took.as_secs_f64();
     times.sort_unstable();
     let slow = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
-    Ok(json!({"events": times.len(), "per_s": per_s, "p99_ms": slow.as_secs_f64() * 1e3}))
+    json!({"events": times.len(), "per_s": per_s, "p99_ms": slow.as_secs_f64() * 1e3})
 }

@@ -9,22 +9,26 @@ mod console;
 mod copies;
 mod drain;
 mod insert;
+mod insert_sqlite;
 mod listen;
 mod null;
-mod purge;
 mod rabbitmq;
 mod rates;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
+use postrider_core::Console;
 use postrider_postgres::{PgOptions, PgStore};
+use postrider_sqlite::{SqliteOptions, SqliteStore};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// The database
+    /// The database, `postgres://…` or `sqlite:FILE`
     #[arg(long, global = true, default_value = "")]
     url: String,
     /// Keep the history and look for duplicates in it, as the defaults do
@@ -46,8 +50,6 @@ enum Command {
     Relay,
     /// Asks what people ask, and times it
     Console(console::Args),
-    /// Removes old history until standard input ends
-    Purge(purge::Args),
     /// Inserts one event a transaction from many connections
     Insert(insert::Args),
     /// Waits until a queue of RabbitMQ is filled
@@ -82,6 +84,7 @@ async fn run(args: Args) -> Result<serde_json::Value, Failure> {
         }
         PgStore::lazy(&args.url, options)
     };
+    let file = args.url.strip_prefix("sqlite:").map(Path::new);
     match args.command {
         Command::Migrate => {
             postrider_core::Schema::up(&store()?).await?;
@@ -90,9 +93,17 @@ async fn run(args: Args) -> Result<serde_json::Value, Failure> {
         Command::Drain => drain::until_empty(store()?).await,
         Command::Bare => bare::drain(&store()?).await,
         Command::Relay => drain::until_told(store()?).await,
-        Command::Console(how) => console::ask(store()?, how).await,
-        Command::Purge(how) => purge::until_told(store()?, how).await,
-        Command::Insert(insert) => insert::run(&args.url, insert).await,
+        Command::Console(how) => {
+            let console: Arc<dyn Console> = match file {
+                Some(file) => Arc::new(SqliteStore::open(file, SqliteOptions::default())?),
+                None => Arc::new(store()?),
+            };
+            console::ask(&*console, how).await
+        }
+        Command::Insert(how) => match file {
+            Some(file) => insert_sqlite::run(file, &how),
+            None => insert::run(&args.url, how).await,
+        },
         Command::WatchQueue(queue) => rabbitmq::watch(queue).await,
         Command::PublishAgain(again) => rabbitmq::publish_again(again).await,
         Command::Copies(copies) => copies::publish(copies).await,

@@ -115,6 +115,18 @@ impl<'a> Measure<'a> {
     }
 }
 
+/// Statements that make the days of the history from so many days back to so many, both included.
+pub(super) fn days_of_history(youngest: u64, oldest: u64) -> String {
+    format!(
+        "DO $$ DECLARE part text; BEGIN FOR back IN {youngest}..{oldest} LOOP
+             part := to_char((now() AT TIME ZONE 'UTC')::date - back, 'YYYYMMDD');
+             EXECUTE format('CREATE TABLE outbox_sent_%s (LIKE outbox_sent)', part);
+             EXECUTE format('ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_%s FOR VALUES FROM (%L) TO (%L)',
+                 part, (part::date)::timestamp AT TIME ZONE 'UTC', (part::date + 1)::timestamp AT TIME ZONE 'UTC');
+         END LOOP; END $$"
+    )
+}
+
 /// Rates of one drain, in events a second.
 pub(super) struct Drained {
     pub(super) per_s: f64,

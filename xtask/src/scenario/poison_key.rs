@@ -1,6 +1,6 @@
-//! [poison-key] One event in the middle of a key is refused by its broker for good, and 10,000 follow it, while 999 other
-//! keys carry 100,000 events: the others are as fast as without it, memory does not grow with what waits, and after the
-//! cause is mended and the event redriven the key is in order.
+//! [poison-key] One event in the middle of a key is refused by its broker for good, and 10,000 follow it, while 999
+//! other keys carry 100,000 events: the others are as fast as without it, memory does not grow with what waits, and
+//! after the cause is mended and the event redriven the key is in order.
 //!
 //! With and without the poison is played turn by turn on outboxes of their own, and the median of the ratios counts: a
 //! machine that gets slower meanwhile must not look like a poison. What followers take of the memory is told by relays

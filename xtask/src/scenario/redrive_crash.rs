@@ -1,5 +1,5 @@
-//! [redrive-crash] A redrive of 100,000 dead events is killed in the middle and resumed, and the relay that sends them is
-//! killed three times on the way: none is lost, each is redriven once, and what arrives twice says so.
+//! [redrive-crash] A redrive of 100,000 dead events is killed in the middle and resumed, and the relay that sends them
+//! is killed three times on the way: none is lost, each is redriven once, and what arrives twice says so.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! [replay-order] 100,000 sent events are replayed while new ones of the same keys arrive; the replay is killed once
 //! and resumed. Copies keep their order among themselves, new events keep theirs, and every copy says that it is one.
-//! Each copy comes once. How long new events take is measured before the replay and beside it: one that stood behind the
-//! copies would take as long as the replay does.
+//! Each copy comes once. How long new events take is measured before the replay and beside it: one that stood behind
+//! the copies would take as long as the replay does.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

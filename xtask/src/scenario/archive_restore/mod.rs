@@ -1,6 +1,6 @@
 //! [archive-restore] Published events are archived, verified, removed, restored and replayed, in the database they came
-//! from and in another one: what arrives is what was written, byte for byte. The archive and both restores are killed at
-//! their work and given again; bits of the files change, and each is found.
+//! from and in another one: what arrives is what was written, byte for byte. The archive and both restores are killed
+//! at their work and given again; bits of the files change, and each is found.
 
 mod arrival;
 mod compared;

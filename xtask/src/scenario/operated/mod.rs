@@ -148,6 +148,11 @@ impl<'a> Operated<'a> {
         self.configure(EVERYTHING, &format!(", {more}"), "")
     }
 
+    /// Lets everything take the route, with something more beside it.
+    pub(super) fn route_beside(&self, more: &str) -> Result<()> {
+        self.configure(EVERYTHING, "", more)
+    }
+
     fn configure(&self, when: &str, of_route: &str, beside: &str) -> Result<()> {
         let (url, (broker, to)) = (&self.url, self.destination());
         let text = format!(
@@ -269,6 +274,18 @@ impl<'a> Operated<'a> {
         &self.directory
     }
 
+    /// The database, for programs that are started elsewhere.
+    pub(super) fn url(&self) -> String {
+        match &self.server {
+            Some(_) => self.url.clone(),
+            None => format!("sqlite:{}", self.directory.join("shop.db").display()),
+        }
+    }
+
+    pub(super) fn store(&self) -> &'static str {
+        self.store
+    }
+
     /// Runs a command to its end.
     pub(super) fn output(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = self.stage.postrider(&self.directory, arguments);
@@ -309,8 +326,8 @@ impl<'a> Operated<'a> {
         )
     }
 
-    /// Waits until the newest job has done some rows, and kills who drives it with -9; gives the job as it was left. The
-    /// look is at the table itself, because a command would take longer than many a job.
+    /// Waits until the newest job has done some rows, and kills who drives it with -9; gives the job as it was left.
+    /// The look is at the table itself, because a command would take longer than many a job.
     pub(super) fn kill_in_job(&self, mut driver: Process, rows: u64, deadline: Duration) -> Result<Value> {
         let touched = "SELECT coalesce((SELECT touched FROM outbox_job ORDER BY begun_at DESC LIMIT 1), 0)";
         until_every(

@@ -1,52 +1,30 @@
-//! [console-speed] Every list, filter and count of the console beside a long history and many parked rows.
-//!
-//! What is asked is warm, as it is for whoever looks twice. The server counts the scans of whole tables by itself. The
-//! same questions to a fiftieth of the rows tell what grows.
+//! A PostgreSQL that syncs, with a history in days.
 
 use postrider_testkit::servers::TestDatabase;
 
-use super::account::Report;
-use super::outcome::Outcome;
-use super::pg_measure::Measure;
-use super::stage::Stage;
+use super::{Asked, Size, times};
 use crate::failure::{Failure, Result};
+use crate::scenario::pg_measure::{Measure, days_of_history};
+use crate::scenario::stage::Stage;
 
-const P95_MS: f64 = 200.0;
-
-pub(super) fn play(stage: &Stage) -> Result<Outcome> {
-    let sent = stage.size(5_000_000_u64, 100_000);
-    let parked = stage.size(100_000_u64, 10_000);
+/// Asks beside few rows and beside all of them.
+pub(super) fn ask(stage: &Stage, size: Size) -> Result<Asked> {
     let measure = Measure::new(stage)?;
-    let few = measure.database()?;
-    fill(&measure, &few, sent / 50, parked / 50);
-    let small = measure.run(&few, &["--history", "console"])?;
-    measure.done(&few);
-    let many = measure.database()?;
-    stage.note(&format!("writing {sent} published and {parked} parked"));
-    fill(&measure, &many, sent, parked);
-    let before = scans(&measure, &many)?;
-    let large = measure.run(&many, &["--history", "console"])?;
-    let scans = scans(&measure, &many)? - before;
-
-    let figure = |of: &serde_json::Value, name: &str| {
-        let value = of[name].as_f64();
-        value.ok_or_else(|| Failure::new(format!("there is no {name} in {of}")))
-    };
-    let mut outcome = Outcome::of(Report::default());
-    for name in ["worst_p95_ms", "stats_p95_ms", "groups_p95_ms"] {
-        let value = figure(&large, name)?;
-        outcome.bounded(name, value, value <= P95_MS, "at most 200");
-    }
-    outcome.figure("worst", large["worst"].clone());
-    outcome.figure("filters", large["filters"].clone());
-    outcome.figure("partial", large["partial"].clone());
-    outcome.figure(
-        "growth",
-        figure(&large, "median_ms")? / figure(&small, "median_ms")?,
-    );
-    outcome.figure("seq_scans", scans);
-    outcome.check(scans == 0, || format!("tables were scanned {scans} times"));
-    Ok(outcome)
+    let small = measure.database()?;
+    fill(&measure, &small, size.few());
+    let few = measure.run(&small, &["--history", "console", "--times", times(stage)])?;
+    measure.done(&small);
+    let large = measure.database()?;
+    stage.note(&format!(
+        "postgres: writing {} published and {} parked",
+        size.sent, size.parked
+    ));
+    fill(&measure, &large, size);
+    let before = scans(&measure, &large)?;
+    let all = measure.run(&large, &["--history", "console", "--times", times(stage)])?;
+    let scans = scans(&measure, &large)? - before;
+    let scanned = (scans != 0).then(|| format!("tables were scanned {scans} times"));
+    Ok(Asked { few, all, scanned })
 }
 
 /// Scans of whole tables that the server has counted, of those that grow.
@@ -62,15 +40,9 @@ fn scans(measure: &Measure<'_>, database: &TestDatabase) -> Result<i64> {
 
 /// History of eight days, and parked rows: nine of ten wait behind 500 heads, the rest is dead or retrying in 20
 /// groups.
-fn fill(measure: &Measure<'_>, database: &TestDatabase, sent: u64, parked: u64) {
+fn fill(measure: &Measure<'_>, database: &TestDatabase, Size { sent, parked }: Size) {
     let history = format!(
-        "DO $$ DECLARE part text; BEGIN FOR back IN 2..8 LOOP
-             part := to_char((now() AT TIME ZONE 'UTC')::date - back, 'YYYYMMDD');
-             EXECUTE format('CREATE TABLE outbox_sent_%s (LIKE outbox_sent)', part);
-             EXECUTE format('ALTER TABLE outbox_sent ATTACH PARTITION outbox_sent_%s FOR VALUES FROM (%L) TO (%L)',
-                 part, (part::date)::timestamp AT TIME ZONE 'UTC', (part::date + 1)::timestamp AT TIME ZONE 'UTC');
-         END LOOP; END $$;
-         INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
+        "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
              enqueued_at, outcome, published_at)
          SELECT n, 'd' || n % 3, 'sent-' || n, CASE WHEN n % 100000 = 7 THEN 'Rare' ELSE 'Type' || n % 20 END, 'ORDER',
              (n % 50000)::text, '{{\"pad\":\"' || repeat('x', 180) || '\"}}', at, 'published', at
@@ -93,6 +65,7 @@ fn fill(measure: &Measure<'_>, database: &TestDatabase, sent: u64, parked: u64) 
                FROM generate_series(1, {parked}) n) p"
     );
     for sql in [
+        &days_of_history(2, 8),
         &history,
         &rows,
         "VACUUM ANALYZE outbox_sent",
