@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::process::Process;
 
-pub use postrider_core::crash::POINTS;
+pub use postrider_core::crash::{OPERATORS, POINTS};
 
 /// The variable that names the point, as `name:n`.
 pub const CRASH_AT: &str = "POSTRIDER_CRASH_AT";
@@ -46,7 +46,7 @@ pub fn run_until(command: &mut Command, point: &str, n: u64, limit: Duration) ->
 /// Starts a process that is to end the `n`-th time it comes to a point. A name that no part of the product has is
 /// refused: such a process would run for ever, and the test would prove nothing.
 pub fn spawn(command: &mut Command, point: &str, n: u64) -> io::Result<Process> {
-    if !POINTS.contains(&point) {
+    if !POINTS.contains(&point) && !OPERATORS.contains(&point) {
         let text = format!("there is no crash point {point:?}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Every point of the product, so that a test can walk through all of them.
+/// Every point of a relay, so that a test can walk through all of them.
 pub const POINTS: &[&str] = &[
     "heartbeat.after",
     "read.after",
@@ -18,6 +18,10 @@ pub const POINTS: &[&str] = &[
     "file.torn",
     "file.written",
 ];
+
+/// The points of people's commands, which no relay comes by: in the middle of every transaction of an operator, behind
+/// it before anybody is told, and where what was done to an inbox is not in the audit yet.
+pub const OPERATORS: &[&str] = &["operator.inside", "operator.after", "forget.after"];
 
 static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
 static SEEN: AtomicU64 = AtomicU64::new(0);

@@ -93,5 +93,7 @@ pub use template::{Template, TemplateError};
 pub use text::{MAX_ERROR_TEXT, causes, inert};
 pub use turns::Turns;
 pub use typed::DomainEvent;
-pub use upkeep::{Claim, Duty, HistoryAsk, HistoryPage, HistoryRow, Kept, Purge, Purged, Upkeep};
+pub use upkeep::{
+    Claim, Duty, HistoryAsk, HistoryPage, HistoryRow, Kept, KnownDuty, PastDuty, Purge, Purged, Upkeep,
+};
 pub use validate::{InvalidEvent, limits};

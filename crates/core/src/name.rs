@@ -70,6 +70,11 @@ impl OrderKey {
         Self::new(format!("\u{1f}alone\u{1f}{}", seq.0))
     }
 
+    /// Whether it is one of those.
+    pub fn is_alone(&self) -> bool {
+        self.as_str().starts_with("\u{1f}alone\u{1f}")
+    }
+
     /// Every key that people see as this text: it may be the key that a producer gave, or type and id of an aggregate,
     /// parted at any of its slashes.
     pub fn seen_as(text: &str) -> Vec<Self> {

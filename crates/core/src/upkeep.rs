@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::{
     BoxFuture, Cursor, DestinationName, EventId, Job, JobId, Payload, RelayId, Seq, StoreError, Timestamp,
 };
@@ -21,9 +23,16 @@ pub trait Upkeep: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Forgets duties whose names begin with a prefix, except those that are named: they may be claimed again.
-    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
-        let _ = (prefix, but);
+    /// Duties whose names begin with a prefix and that nobody is at: done, or given up by whoever had claimed them.
+    fn past_duties(&self, prefix: String) -> BoxFuture<'_, Result<Vec<PastDuty>, StoreError>> {
+        let _ = prefix;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// Forgets duties, so that they may be claimed again; answers how many. One that was claimed or done anew since it
+    /// was seen stays.
+    fn forget_duties(&self, seen: Vec<PastDuty>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let _ = seen;
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
@@ -75,6 +84,49 @@ pub struct Duty {
     pub term: Duration,
     /// The moment for which it is due.
     pub slot: Timestamp,
+}
+
+impl Duty {
+    /// What becomes of a claim where the database knows this of the duty; none: nothing.
+    pub fn decide(&self, known: Option<KnownDuty<'_>>, now: Timestamp) -> Claim {
+        if self.slot > now {
+            let micros = u64::try_from(self.slot.0.saturating_sub(now.0)).unwrap_or(0);
+            return Claim::Early(Duration::from_micros(micros));
+        }
+        let Some(known) = known else {
+            return Claim::Yours;
+        };
+        if known.slot > self.slot || (known.slot == self.slot && known.is_finished) {
+            return Claim::Done;
+        }
+        let is_others = known.owner != Some(&*self.holder.0);
+        match is_others && !known.is_finished && known.expires_at > now {
+            true => Claim::Held,
+            false => Claim::Yours,
+        }
+    }
+}
+
+/// A duty as the database has it.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownDuty<'a> {
+    /// The slot that was claimed last.
+    pub slot: Timestamp,
+    /// By whom.
+    pub owner: Option<&'a str>,
+    /// When that claim ends.
+    pub expires_at: Timestamp,
+    /// Whether it was done.
+    pub is_finished: bool,
+}
+
+/// A duty that nobody is at, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastDuty {
+    /// Which.
+    pub name: String,
+    /// When it was done, or when the last claim of it ended, by the database's clock.
+    pub at: Timestamp,
 }
 
 /// What became of a claim.
@@ -154,6 +206,19 @@ impl Purge {
         }
     }
 
+    /// The word of the audit.
+    pub const WORD: &'static str = "purge";
+
+    /// Of what, as JSON: what the audit keeps. `exact` is that of the answer.
+    pub fn detail(&self, exact: bool) -> String {
+        json!({
+            "what": self.what.as_str(),
+            "older_than_seconds": self.older_than.as_secs(),
+            "exact": exact,
+        })
+        .to_string()
+    }
+
     /// The age from which on history goes even though a replay has still to read it. A replay that somebody paused and
     /// forgot must not fill the disk: it keeps the history for as long again as it is kept, and at least for a day.
     pub fn longest(&self) -> Duration {
@@ -173,6 +238,13 @@ pub struct Purged {
     pub more: bool,
     /// Why something that is old enough was left, in words.
     pub held: Option<String>,
+}
+
+impl Purged {
+    /// Why something was left that a replay has still to read, in words.
+    pub fn held_by(job: &str) -> String {
+        format!("the replay {job} has still to read it")
+    }
 }
 
 /// Which page of the history.

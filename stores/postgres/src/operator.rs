@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{StoreError, StoreErrorKind};
+use postrider_core::{StoreError, StoreErrorKind, crash};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
@@ -81,7 +81,9 @@ impl Operator {
             session.client.batch_execute(&begin).await?;
             let answer = work(given).await;
             let end = if answer.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            crash::point("operator.inside");
             session.client.batch_execute(end).await?;
+            crash::point("operator.after");
             answer
         };
         guard.watch(doing, limit, whole).await

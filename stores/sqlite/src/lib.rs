@@ -53,6 +53,7 @@ mod decode;
 mod doorbell;
 mod error;
 mod heads;
+mod hold;
 mod ident;
 mod inbox;
 mod lease;

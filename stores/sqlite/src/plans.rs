@@ -80,7 +80,7 @@ const PINNED: &[(&str, &[&str])] = &[
     ),
     (
         settle::OLDEST,
-        &["SEARCH outbox_sent USING COVERING INDEX outbox_sent_time (published_at<?)"],
+        &["SEARCH outbox_sent USING INDEX outbox_sent_time (published_at<?)"],
     ),
     (
         settle::REMOVE_SENT,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use postrider_core::{Settle, Settled, Shard, crash};
+use postrider_core::{Kept, Purge, Settle, Settled, Shard, crash};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
+use crate::hold::Hold;
 use crate::ident::Tables;
 use crate::write::Writer;
 use crate::{lease, schema};
@@ -44,7 +45,11 @@ pub(crate) fn settle(
     Ok(answers)
 }
 
-/// Removes history that is older than it is kept, at most so many rows. Without any it costs one look at an index.
+/// Removes history that is older than it is kept: of the oldest so many rows all but what a replay has still to read.
+/// Without any it costs one look at an index.
+///
+/// Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole history when the statistics are
+/// those of a time when it was small.
 pub(crate) fn trim(
     connection: &Connection,
     tables: &Tables,
@@ -52,10 +57,26 @@ pub(crate) fn trim(
     now: i64,
     limit: usize,
 ) -> Result<usize> {
-    match history {
-        Some(kept) => purge(connection, tables, schema::since(now, kept), limit),
-        None => Ok(0),
+    let Some(kept) = history else {
+        return Ok(0);
+    };
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut oldest = connection.prepare_cached(&tables.sql(OLDEST))?;
+    let rows = oldest.query_map(params![schema::since(now, kept), limit], |row| {
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?])
+    })?;
+    let mut old: Vec<[i64; 3]> = rows.collect::<rusqlite::Result<_>>()?;
+    if old.is_empty() {
+        return Ok(0);
     }
+    let passed = Hold::find(connection, tables)?.map_or(i64::MAX, |hold| hold.passed);
+    let longest = schema::since(now, Purge::of(Kept::History, kept, 1).longest());
+    old.retain(|[_, place, published_at]| *place <= passed || *published_at < longest);
+    let mut remove = connection.prepare_cached(&tables.sql(REMOVE_SENT))?;
+    for [id, ..] in &old {
+        remove.execute([id])?;
+    }
+    Ok(old.len())
 }
 
 /// The row ?4 of the history as it was read, at the version ?3: before the first edit since.
@@ -69,24 +90,11 @@ pub(crate) const SEND_EDITED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, maybe_sent = 1, updated_at = ?3, next_attempt_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
-pub(crate) const OLDEST: &str = "SELECT id FROM {outbox_sent} INDEXED BY {outbox_sent_time}
+pub(crate) const OLDEST: &str =
+    "SELECT id, seq, published_at FROM {outbox_sent} INDEXED BY {outbox_sent_time}
      WHERE published_at < ?1 ORDER BY published_at LIMIT ?2";
 
 pub(crate) const REMOVE_SENT: &str = "DELETE FROM {outbox_sent} WHERE id = ?1";
-
-/// Removes what left before `before`, the oldest first. Two statements, because one `DELETE … WHERE id IN (SELECT …)`
-/// may walk the whole history when the statistics are those of a time when it was small.
-pub(crate) fn purge(connection: &Connection, tables: &Tables, before: i64, limit: usize) -> Result<usize> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut oldest = connection.prepare_cached(&tables.sql(OLDEST))?;
-    let ids = oldest.query_map(params![before, limit], |row| row.get::<_, i64>(0))?;
-    let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
-    let mut remove = connection.prepare_cached(&tables.sql(REMOVE_SENT))?;
-    for id in &ids {
-        remove.execute([id])?;
-    }
-    Ok(ids.len())
-}
 
 /// The shards that this settle may write.
 pub(crate) struct Fence {

@@ -69,7 +69,7 @@ impl Console for MemoryStore {
         Box::pin(async move {
             let step = self.with_model(|model, now| model.step(now, &job, limit));
             self.ring();
-            step.ok_or_else(|| no_job(&job))
+            step.ok_or_else(|| Job::unknown(&job))
         })
     }
 
@@ -80,7 +80,7 @@ impl Console for MemoryStore {
     fn steer(&self, job: JobId, verb: JobVerb, actor: String) -> BoxFuture<'_, Result<Job, StoreError>> {
         Box::pin(async move {
             let steered = self.with_model(|model, now| model.steer(now, &job, verb, &actor));
-            steered.ok_or_else(|| no_job(&job))
+            steered.ok_or_else(|| Job::unknown(&job))
         })
     }
 
@@ -105,11 +105,6 @@ impl Console for MemoryStore {
 }
 
 /// The answer to a job that nobody began, or that was purged.
-pub(super) fn no_job(job: &JobId) -> StoreError {
-    let text = format!("there is no job {job}; list the jobs that there are");
-    StoreError::new(StoreErrorKind::Other, text)
-}
-
 fn listing(model: &Model, now: Duration, list: &List, from: Option<Place>) -> Listing {
     let from = from.map(|(seq, _)| seq);
     let is_ahead = |record: &EventRecord| match (from, list.newest_first) {

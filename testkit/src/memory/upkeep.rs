@@ -1,12 +1,11 @@
 //! What keeps a database in memory small.
 
 use postrider_core::{
-    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, PastDuty, Purge, Purged,
     StoreError, Upkeep,
 };
 
 use super::MemoryStore;
-use super::console::no_job;
 use crate::model::place_of;
 
 impl Upkeep for MemoryStore {
@@ -17,13 +16,17 @@ impl Upkeep for MemoryStore {
     /// The note is for people who look at the table, and here is none.
     fn finish(&self, duty: Duty, _note: String) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.with_model(|model, _| model.finish_duty(&duty));
+            self.with_model(|model, now| model.finish_duty(now, &duty));
             Ok(())
         })
     }
 
-    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(async move { Ok(self.with_model(|model, _| model.forget_duties(&prefix, &but))) })
+    fn past_duties(&self, prefix: String) -> BoxFuture<'_, Result<Vec<PastDuty>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| model.past_duties(now, &prefix))) })
+    }
+
+    fn forget_duties(&self, seen: Vec<PastDuty>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| model.forget_duties(&seen))) })
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
@@ -46,7 +49,7 @@ impl Upkeep for MemoryStore {
     ) -> BoxFuture<'_, Result<Job, StoreError>> {
         Box::pin(async move {
             let marked = self.with_model(|model, now| model.mark(now, &job, cursor, rows, done));
-            marked.ok_or_else(|| no_job(&job))
+            marked.ok_or_else(|| Job::unknown(&job))
         })
     }
 
@@ -58,7 +61,7 @@ impl Upkeep for MemoryStore {
     ) -> BoxFuture<'_, Result<Job, StoreError>> {
         Box::pin(async move {
             let restored = self.with_model(|model, now| model.restore(now, &job, &rows, cursor));
-            restored.ok_or_else(|| no_job(&job))
+            restored.ok_or_else(|| Job::unknown(&job))
         })
     }
 }

@@ -88,7 +88,7 @@ impl Model {
                 chosen.more = true;
                 break;
             }
-            if works_on(stride.verb, parked, now) {
+            if stride.verb.suits(route.status, parked.row.key.is_alone()) {
                 chosen.places.insert(place.clone());
             } else {
                 chosen.refused.push((parked.row.event_id().clone(), route.status));
@@ -114,13 +114,5 @@ impl Model {
             .filter(|record| ids.contains(&record.event_id) && !record.status().is_parked())
             .map(|record| (record.event_id.clone(), record.status()))
             .collect()
-    }
-}
-
-fn works_on(verb: &Verb, parked: &Parked, now: Duration) -> bool {
-    match verb {
-        Verb::Redrive => parked.can_redrive(),
-        Verb::Discard(_) => true,
-        Verb::Move(_) => parked.can_move(now),
     }
 }

@@ -32,17 +32,15 @@ impl Model {
         if edit.dry_run {
             return Ok(chunk);
         }
+        let hash = |parked: &Parked| parked.row.event.payload.hash();
+        let before: Vec<String> = works.iter().map(hash).collect();
         for parked in works {
             self.change(now, &parked, edit);
         }
         let deed = Deed {
             touched: chunk.touched,
             event_id: Some(edit.event_id.clone()),
-            ..Deed::of(
-                &edit.actor,
-                "edit",
-                format!("{{\"sha256\":\"{}\"}}", edit.payload.hash()),
-            )
+            ..Deed::of(&edit.actor, "edit", edit.detail(&before))
         };
         self.note(now, deed);
         Ok(chunk)

@@ -31,6 +31,11 @@ impl Filed {
 impl Model {
     /// Begins a job under this id; see `Console::begin`.
     pub fn begin_job(&mut self, now: Duration, id: JobId, job: NewJob) -> Job {
+        let begun = Deed {
+            job: Some(id.clone()),
+            ..Deed::of(&job.actor, NewJob::BEGUN, job.detail())
+        };
+        self.note(now, begun);
         let bound = match &job.kind {
             JobKind::Replay(Replay {
                 restored: Some(restored),
@@ -74,7 +79,7 @@ impl Model {
             match (&filed.job.kind, filed.job.verb(time(now))) {
                 (JobKind::Act(_), Some(verb)) => refused = self.step_verb(now, &filed, &verb, limit),
                 (JobKind::Replay(replay), _) => self.step_replay(now, &filed, replay, limit),
-                (JobKind::Act(_) | JobKind::Archive | JobKind::Restore(_), _) => {}
+                (JobKind::Act(_) | JobKind::Restore(_), _) => {}
             }
         }
         let job = self.answer(self.filed(id)?);
@@ -88,7 +93,7 @@ impl Model {
         };
         let mut deed = Deed {
             job: Some(id.clone()),
-            ..Deed::of(actor, verb.as_str(), "{}".to_owned())
+            ..Deed::of(actor, verb.as_str(), verb.detail())
         };
         if job.state == JobState::Cancelled {
             deed.touched = self.take_copies_back(id);

@@ -48,10 +48,9 @@ impl Model {
             Kept::Inbox(_) => 0,
         };
         if let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run && rows > 0) {
-            let detail = serde_json::json!({ "what": purge.what.as_str() }).to_string();
             let deed = Deed {
                 touched: rows,
-                ..Deed::of(actor, "purge", detail)
+                ..Deed::of(actor, Purge::WORD, purge.detail(true))
             };
             self.note(now, deed);
         }
@@ -83,7 +82,7 @@ impl Model {
                 && record.row.seq > passed
         };
         let held = purge.what == Kept::History && self.history.values().any(is_held);
-        held.then(|| format!("the replay {job} has still to read it"))
+        held.then(|| Purged::held_by(job.as_str()))
     }
 
     /// The replay of the history that is least far, and the last place that it has passed.

@@ -13,7 +13,7 @@ impl Model {
     pub(super) fn step_replay(&mut self, now: Duration, filed: &Filed, replay: &Replay, limit: u32) {
         let room = u64::from(Replay::BESIDE).saturating_sub(self.waiting_copies(&filed.job.id));
         let room = usize::try_from(room.min(u64::from(limit))).unwrap_or(0);
-        let mut rest = self.replayed(now, filed, replay).into_iter();
+        let mut rest = self.replayed(filed, replay).into_iter();
         let taken: Vec<Record> = rest.by_ref().take(room).collect();
         let is_end = rest.next().is_none();
         // Behind its bound it reads no more, and keeps nothing from being removed.
@@ -33,7 +33,7 @@ impl Model {
     }
 
     /// What is still to be sent again, by place. Sent elsewhere, an event goes once, wherever it had gone.
-    fn replayed(&self, now: Duration, filed: &Filed, replay: &Replay) -> Vec<Record> {
+    fn replayed(&self, filed: &Filed, replay: &Replay) -> Vec<Record> {
         let until = replay.until.unwrap_or(filed.job.begun_at);
         let from = filed.from();
         let is_behind = |place: &Place| match &from {
@@ -51,7 +51,7 @@ impl Model {
                 && filed
                     .job
                     .filter
-                    .matches(&record_of(&record.row), &sent_route(record), time(now))
+                    .matches(&record_of(&record.row), &sent_route(record), filed.job.begun_at)
         };
         let mut meant: Vec<Record> = match &replay.restored {
             Some(job) => self.restored_by(job).filter(is_meant).cloned().collect(),

@@ -8,6 +8,7 @@ use postrider_core::{
     Settle, SettleParked, SettleQueued, Settled, Shard, Standing, Store, Then, Token, Upkeep,
 };
 
+use super::crash::Doomed;
 use super::words::{event, goes_on, names, parks_as, range, waiting};
 use super::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
 
@@ -43,6 +44,11 @@ impl Bench {
     pub(super) fn upkeep(&self) -> Arc<dyn Upkeep> {
         let upkeep = self.outbox.upkeep();
         upkeep.expect("a store without a console says so in its capabilities")
+    }
+
+    pub(super) fn doomed(&self) -> Doomed {
+        let doomed = self.outbox.doomed();
+        doomed.expect("a store that ends with its process says so in its capabilities")
     }
 
     pub(super) async fn begin(&self) -> Box<dyn Writer> {

@@ -1,9 +1,9 @@
 //! The list of all cases.
 
 use super::{
-    Case, Feature, audit, blocked, console, content, control, doorbell, duty, edit, faults, find, history,
-    job, keep, lease, level_one, lines, operate, order, parked, read, replay, replayed, schedule, settle,
-    share, takeover, versions,
+    Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, faults,
+    find, history, job, keep, lease, level_one, lines, operate, order, parked, read, replay, replayed,
+    schedule, settle, share, takeover, versions,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -232,6 +232,7 @@ cases! { $ store_suite, store, "Store"
         a_replay_goes_to_where_it_was_sent_or_is_told [Console Copies];
         replayed_rows_are_not_replayed_again [Console Copies];
         a_replay_is_of_what_was_asked_for [Console Copies];
+        a_replay_means_the_ages_of_its_beginning [Console Copies];
         a_restored_row_is_replayed_byte_exact [Console Copies Histories];
         what_another_outbox_sent_is_replayed [Console Copies Histories];
     }
@@ -242,11 +243,21 @@ cases! { $ store_suite, store, "Store"
         a_timeline_is_in_order [Console Audits Edits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
     }
+    deeds {
+        the_same_deeds_are_written_down_in_the_same_words [Console Audits Jobs Edits Copies Controls Purges];
+    }
+    crash {
+        an_operator_that_dies_leaves_nothing_half_done [Console Crashes];
+        a_job_whose_step_dies_goes_on [Console Crashes];
+        a_replay_whose_step_dies_goes_on [Console Crashes];
+        a_restore_that_dies_goes_on [Console Crashes];
+    }
     duty {
         a_duty_is_done_once_a_slot [Console Duties];
         a_duty_of_the_dead_is_taken_over [Console Duties];
         a_slot_ahead_of_the_database_is_early [Console Duties Jobs];
         duties_are_forgotten_by_prefix [Console Duties];
+        a_duty_done_since_is_not_forgotten [Console Duties];
     }
     keep {
         a_purge_touches_no_queued_or_parked_row [Console Purges];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Claim, Duty, Filter, JobKind, RelayId, Timestamp};
+use postrider_core::{Claim, Duty, Filter, JobKind, PastDuty, RelayId, Restore, Timestamp};
 
 use super::bench::{Bench, LONG, SHORT};
 use super::job::begun;
@@ -57,7 +57,9 @@ pub(super) async fn a_duty_of_the_dead_is_taken_over(bench: Bench) {
 }
 
 pub(super) async fn a_slot_ahead_of_the_database_is_early(bench: Bench) {
-    let now = begun(&bench, JobKind::Archive, Filter::default()).await.begun_at;
+    let now = begun(&bench, JobKind::Restore(Restore::default()), Filter::default())
+        .await
+        .begun_at;
     let ahead = Duty {
         slot: Timestamp(now.0 + 3_600_000_000),
         ..duty("clean", "one", 1)
@@ -77,12 +79,38 @@ pub(super) async fn duties_are_forgotten_by_prefix(bench: Bench) {
         finish(&bench, &duty).await;
     }
     let upkeep = bench.upkeep();
-    let forgotten = upkeep.forget_duties("on_dead/".to_owned(), vec!["on_dead/b".to_owned()]);
-    assert_eq!(forgotten.await.expect("forgotten"), 1);
+    let mut seen = past(&bench).await;
+    seen.retain(|duty| duty.name != "on_dead/b");
+    assert_eq!(seen.len(), 1);
+    assert_eq!(upkeep.forget_duties(seen).await.expect("forgotten"), 1);
     let again = async |name| claim(&bench, &duty(name, "one", 1)).await;
     assert_eq!(again("on_dead/a").await, Claim::Yours, "it may be done again");
     assert_eq!(again("on_dead/b").await, Claim::Done);
     assert_eq!(again("clean").await, Claim::Done);
+}
+
+/// What others did since somebody looked is not undone by what he saw.
+pub(super) async fn a_duty_done_since_is_not_forgotten(bench: Bench) {
+    let first = duty("on_dead/a", "one", 1);
+    assert_eq!(claim(&bench, &first).await, Claim::Yours);
+    assert!(past(&bench).await.is_empty(), "somebody is at it");
+    finish(&bench, &first).await;
+    let seen = past(&bench).await;
+    assert_eq!(seen.len(), 1);
+    let new = duty("on_dead/b", "two", 1);
+    assert_eq!(claim(&bench, &new).await, Claim::Yours);
+    finish(&bench, &new).await;
+    let renewed = duty("on_dead/a", "two", 2);
+    assert_eq!(claim(&bench, &renewed).await, Claim::Yours);
+    let forgotten = bench.upkeep().forget_duties(seen).await;
+    assert_eq!(forgotten.expect("forgotten"), 0);
+    assert_eq!(claim(&bench, &new).await, Claim::Done);
+    assert_eq!(claim(&bench, &duty("on_dead/a", "one", 2)).await, Claim::Held);
+}
+
+async fn past(bench: &Bench) -> Vec<PastDuty> {
+    let past = bench.upkeep().past_duties("on_dead/".to_owned()).await;
+    past.expect("looked at")
 }
 
 /// A duty whose slots have long come.

@@ -108,7 +108,7 @@ pub(super) async fn history_is_asked_for_by_time(bench: Bench) {
 }
 
 pub(super) async fn a_job_with_files_is_marked(bench: Bench) {
-    let job = begun(&bench, JobKind::Archive, Filter::default()).await;
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
     let upkeep = bench.upkeep();
     let mark = async |at: &str, rows, done| {
         let marked = upkeep
@@ -198,5 +198,6 @@ pub(super) async fn what_was_restored_is_written_down(bench: Bench) {
             )
         })
         .collect();
-    assert_eq!(told, [(ANN, "restore", 2, Some(job.id))]);
+    let begun = (ANN, "begin_job", 0, Some(job.id.clone()));
+    assert_eq!(told, [(ANN, "restore", 2, Some(job.id)), begun]);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use postrider_core::{
-    Act, Console, Event, Filter, Job, JobId, JobKind, JobState, JobVerb, List, NewJob, Park, Settled, Status,
-    StoreErrorKind, Then, Timestamp, Verb,
+    Act, Console, Event, Filter, Job, JobId, JobKind, JobState, JobVerb, List, NewJob, Park, Restore,
+    Settled, Status, StoreErrorKind, Then, Timestamp, Verb,
 };
 
 use super::bench::{Bench, Relay};
@@ -23,8 +23,11 @@ pub(super) async fn a_job_goes_on_where_it_was_killed(bench: Bench) {
     assert_eq!((job.state, job.touched), (JobState::Running, 0));
     let first = bench.console().step(job.id.clone(), 3).await.expect("a step");
     assert_eq!((first.job.state, first.job.touched), (JobState::Running, 3));
-    for polls in 0..6 {
-        abandon(bench.console().step(job.id.clone(), 1), polls).await;
+    // One that is connected: a new one would be abandoned before it has begun.
+    let console = bench.console();
+    for polls in 0..12 {
+        abandon(console.step(job.id.clone(), 1), polls).await;
+        console.jobs(None, 1).await.expect("it is of use again");
     }
     let job = to_the_end(&bench.console(), &job.id, 3).await;
     assert_eq!((job.state, job.touched, job.refused), (JobState::Done, 12, 0));
@@ -281,7 +284,7 @@ pub(super) async fn to_the_end(console: &Arc<dyn Console>, id: &JobId, limit: u3
 /// Waits until the database's clock, which may go in milliseconds, is past the beginning of a job.
 async fn clock_goes_on(bench: &Bench, job: &Job) {
     eventually("the clock goes on", async || {
-        let later = begun(bench, JobKind::Archive, Filter::default()).await;
+        let later = begun(bench, JobKind::Restore(Restore::default()), Filter::default()).await;
         (later.begun_at > job.begun_at).then_some(())
     })
     .await;
@@ -297,14 +300,14 @@ fn redrive() -> JobKind {
     JobKind::Act(Verb::Redrive)
 }
 
-fn many_dead(count: u32) -> Vec<(Event, Park)> {
+pub(super) fn many_dead(count: u32) -> Vec<(Event, Park)> {
     (0..count)
         .map(|n| (event(&format!("e{n:02}"), &format!("k{n:02}")), dead(Some("d"))))
         .collect()
 }
 
 /// Every row is due, and changed as often as every other.
-async fn each_once(relay: &Relay, count: usize) {
+pub(super) async fn each_once(relay: &Relay, count: usize) {
     let due = relay.due().await;
     assert_eq!(due.len(), count);
     assert!(

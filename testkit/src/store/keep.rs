@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Control, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Payload, Purge, Purged,
-    Replay, Scope, Settled, Timestamp,
+    Replay, Restore, Scope, Settled, Timestamp,
 };
 
 use super::bench::{Bench, Relay};
@@ -190,9 +190,9 @@ pub(super) async fn the_audit_has_its_own_term(bench: Bench) {
 }
 
 pub(super) async fn only_jobs_that_have_ended_are_purged(bench: Bench) {
-    let runs = begun(&bench, JobKind::Archive, Filter::default()).await;
-    let paused = begun(&bench, JobKind::Archive, Filter::default()).await;
-    let ended = begun(&bench, JobKind::Archive, Filter::default()).await;
+    let runs = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let paused = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let ended = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
     let steer = async |job: &postrider_core::Job, verb| {
         let steered = bench.console().steer(job.id.clone(), verb, ANN.to_owned()).await;
         steered.expect("steered");
@@ -262,7 +262,7 @@ async fn all_gone(bench: &Bench, what: Kept) {
 /// Waits until the database's clock is past a moment.
 async fn after(bench: &Bench, at: Timestamp) {
     eventually("the clock goes on", async || {
-        let job = begun(bench, JobKind::Archive, Filter::default()).await;
+        let job = begun(bench, JobKind::Restore(Restore::default()), Filter::default()).await;
         (job.begun_at > at).then_some(())
     })
     .await;

@@ -7,7 +7,7 @@
 //! use std::sync::Arc;
 //! use postrider_core::{BoxFuture, Event, Store};
 //! use postrider_testkit::MemoryStore;
-//! use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
+//! use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 //!
 //! struct Memory;
 //! struct Outbox(MemoryStore);
@@ -15,7 +15,7 @@
 //!
 //! impl StoreHarness for Memory {
 //!     fn capabilities(&self) -> StoreCapabilities {
-//!         StoreCapabilities { shards: 8, lacks: vec![] }
+//!         StoreCapabilities { shards: 8, lacks: vec![(Feature::Crashes, "it ends with its process")] }
 //!     }
 //!     fn fresh(&self) -> BoxFuture<'_, Box<dyn TestOutbox>> {
 //!         Box::pin(async { Box::new(Outbox(MemoryStore::new(8))) as Box<dyn TestOutbox> })
@@ -57,6 +57,8 @@ mod cases;
 mod console;
 mod content;
 mod control;
+mod crash;
+mod deeds;
 mod doorbell;
 mod duty;
 mod edit;
@@ -89,6 +91,7 @@ use crate::suite;
 
 pub use bench::Bench;
 pub use cases::CASES;
+pub use crash::{Doomed, doomed};
 
 /// What a store may lack. Nothing else is optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +136,8 @@ pub enum Feature {
     Histories,
     /// Everything that is kept for a time is purged.
     Purges,
+    /// The outbox outlives a process that works on it.
+    Crashes,
 }
 
 /// What a store can do, as data.
@@ -177,6 +182,11 @@ pub trait TestOutbox: Send + Sync {
 
     /// The housekeepers' side; needed where the console is.
     fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
+        None
+    }
+
+    /// What another process needs to work on this outbox and die; needed unless the store lacks [`Feature::Crashes`].
+    fn doomed(&self) -> Option<Doomed> {
         None
     }
 }

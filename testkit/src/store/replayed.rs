@@ -1,6 +1,10 @@
 //! Which sent events a replay takes, and where to.
 
-use postrider_core::{Cursor, Event, Filter, HistoryAsk, JobKind, JobState, Payload, Replay, Restore, Seq};
+use std::time::{Duration, SystemTime};
+
+use postrider_core::{
+    Cursor, Event, Filter, HistoryAsk, JobKind, JobState, List, Payload, Replay, Restore, Seq, Timestamp,
+};
 
 use super::bench::Bench;
 use super::job::begun;
@@ -104,7 +108,7 @@ pub(super) async fn a_replay_is_of_what_was_asked_for(bench: Bench) {
     }
     let first = last_sent(&bench).await;
     eventually("the clock goes on", async || {
-        let job = begun(&bench, JobKind::Archive, Filter::default()).await;
+        let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
         (job.begun_at > first).then_some(())
     })
     .await;
@@ -132,6 +136,41 @@ pub(super) async fn a_replay_is_of_what_was_asked_for(bench: Bench) {
         ids.sort();
         assert_eq!(ids, wanted, "since {since:?} until {until:?}");
     }
+}
+
+/// However late somebody goes on with it.
+pub(super) async fn a_replay_means_the_ages_of_its_beginning(bench: Bench) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_micros();
+    // It is a second old in four seconds: both replays have begun by then.
+    let made = Timestamp(i64::try_from(now).expect("a time") + 3_000_000);
+    let young = Event {
+        created_at: Some(made),
+        ..event("a", "k")
+    };
+    let relay = history(&bench, &[young]).await;
+    let second = Some(Duration::from_secs(1));
+    let older = Filter {
+        older_than: second,
+        ..Filter::default()
+    };
+    let newer = Filter {
+        newer_than: second,
+        ..Filter::default()
+    };
+    let of_old = replay(&bench, Replay::default(), older.clone()).await;
+    let of_new = replay(&bench, Replay::default(), newer).await;
+    assert!(
+        of_new.begun_at.0 < made.0 + 1_000_000,
+        "the replays began too late"
+    );
+    eventually("the event grows old", async || {
+        let page = bench.console().list(List::first(10, older.clone())).await;
+        (!page.expect("a listing").events.is_empty()).then_some(())
+    })
+    .await;
+    assert!(copies(&bench, &relay, &of_old).await.is_empty());
+    assert_eq!(copies(&bench, &relay, &of_new).await, pairs(&[("a", "d")]));
 }
 
 pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {

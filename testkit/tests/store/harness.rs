@@ -6,7 +6,7 @@ use postrider_core::{BoxFuture, Console, ErrorKind, Event, Failure, Store, Upkee
 use postrider_testkit::MemoryStore;
 use postrider_testkit::memory::MemoryTx;
 use postrider_testkit::model::NewRow;
-use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
+use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 
 pub(crate) struct Memory {
     pub(crate) shards: u16,
@@ -26,7 +26,7 @@ impl StoreHarness for Memory {
     fn capabilities(&self) -> StoreCapabilities {
         StoreCapabilities {
             shards: self.shards,
-            lacks: Vec::new(),
+            lacks: vec![(Feature::Crashes, "a database in memory ends with its process")],
         }
     }
 

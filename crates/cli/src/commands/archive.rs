@@ -68,6 +68,14 @@ async fn write(
             )));
         };
         let folder = written.folder.as_ref().map(|folder| folder.display().to_string());
+        if let Some(folder) = &folder {
+            let detail = json!({ "folder": folder, "until": until.to_string() }).to_string();
+            let noted = opened
+                .console
+                .note(actor(), "archive", detail, written.rows)
+                .await;
+            noted.map_err(|error| Failure::store(name, &error))?;
+        }
         let text = match &folder {
             Some(folder) => format!("{name}: {} written to {folder}", count(written.rows, "row")),
             None => format!("{name}: nothing to write"),

@@ -1,6 +1,6 @@
 //! `postrider audit`: who did what, the newest first.
 
-use postrider_core::{AuditEntry, JobId};
+use postrider_core::{AuditEntry, JobId, NewJob};
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -58,8 +58,13 @@ async fn deeds(opened: &Opened, limit: usize) -> Result<Vec<Deed>, Failure> {
     Ok(deeds)
 }
 
-/// A step of a job that was seen before belongs there; the newest comes first.
+/// A step of a job that was seen before belongs there; the newest comes first. That a job began is said by its steps,
+/// where it made some.
 fn add(deeds: &mut Vec<Deed>, entry: AuditEntry) {
+    let of_its_kind = |deed: &Deed| deed.last.job == entry.job && !deed.last.action.ends_with("_job");
+    if entry.action == NewJob::BEGUN && deeds.iter().any(of_its_kind) {
+        return;
+    }
     let same = |deed: &&mut Deed| {
         entry.job.is_some() && deed.last.job == entry.job && deed.last.action == entry.action
     };
@@ -130,12 +135,15 @@ mod tests {
             entry(Some("a"), "redrive"),
             entry(None, "redrive"),
             entry(Some("a"), "redrive"),
-            entry(Some("a"), "pause"),
+            entry(Some("a"), "pause_job"),
             entry(None, "redrive"),
+            entry(Some("a"), NewJob::BEGUN),
+            entry(Some("b"), NewJob::BEGUN),
         ] {
             add(&mut deeds, entry);
         }
         let told: Vec<_> = deeds.iter().map(|deed| (deed.last.touched, deed.steps)).collect();
-        assert_eq!(told, [(1_000, 2), (500, 1), (500, 1), (500, 1)]);
+        assert_eq!(told, [(1_000, 2), (500, 1), (500, 1), (500, 1), (500, 1)]);
+        assert_eq!(deeds[4].last.job, Some("b".into()), "one that made no step");
     }
 }

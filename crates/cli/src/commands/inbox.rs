@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{InboxConsole, Records};
+use postrider_core::{InboxConsole, Records, crash};
 use serde_json::json;
 
 use super::ask::{actor, confirm};
@@ -92,13 +92,15 @@ async fn forget(config: &Config, out: Output, args: &ForgetArgs) -> Result<Done,
         let rows = match args.dry_run {
             true => counted,
             false => {
+                // Before it is done: whoever dies behind it has left a trace.
+                write_down(config, name, &records, ("begin_forget", counted)).await;
                 let gone = console.forget(records.clone()).await;
-                gone.map_err(|error| failed(name, &error))?
+                let gone = gone.map_err(|error| failed(name, &error))?;
+                crash::point("forget.after");
+                write_down(config, name, &records, ("forget", gone)).await;
+                gone
             }
         };
-        if !args.dry_run {
-            write_down(config, name, &records, rows).await;
-        }
         total += rows;
         let would = if args.dry_run { "would be " } else { "" };
         let text = format!("{name}: {} of {consumer} {would}forgotten", count(rows, "record"));
@@ -115,7 +117,7 @@ async fn forget(config: &Config, out: Output, args: &ForgetArgs) -> Result<Done,
 
 /// Into the audit of an outbox in the same database, if there is one. What was forgotten is forgotten: that it cannot
 /// be written down is said, and is no reason to call it a failure.
-async fn write_down(config: &Config, name: &str, records: &Records, touched: u64) {
+async fn write_down(config: &Config, name: &str, records: &Records, (action, touched): (&'static str, u64)) {
     let Some(outbox) = beside(config, name) else {
         return;
     };
@@ -130,9 +132,7 @@ async fn write_down(config: &Config, name: &str, records: &Records, touched: u64
     let noted = async {
         let (outbox, settings) = outbox;
         let opened = wire::ready(outbox, settings).await?;
-        let noted = opened
-            .console
-            .note(actor(), "forget", detail.to_string(), touched);
+        let noted = opened.console.note(actor(), action, detail.to_string(), touched);
         noted.await.map_err(|error| Failure::store(outbox, &error))
     };
     if let Err(failure) = noted.await {

@@ -108,11 +108,6 @@ pub async fn resume(
 /// What goes on with a job.
 pub fn goes_on_by(job: &Job) -> String {
     match job.kind {
-        JobKind::Archive => {
-            "`postrider archive write` again, with the same --dir: it begins anew where the last \
-             finished folder ends"
-                .to_owned()
-        }
         JobKind::Restore(_) => format!("`postrider archive restore --job {}` with the same --dir", job.id),
         JobKind::Act(_) | JobKind::Replay(_) => by_id(job),
     }

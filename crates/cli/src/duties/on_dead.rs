@@ -62,18 +62,20 @@ pub(super) async fn tell(duties: Arc<Duties>, on_dead: OnDead, ear: Arc<Ear>) {
 }
 
 async fn look(duties: &Duties, on_dead: &OnDead) -> Result<(), StoreError> {
+    let upkeep = &duties.opened.upkeep;
+    // Before the groups: what another relay tells of meanwhile is no duty of a group that is gone.
+    let mut past = upkeep.past_duties(PREFIX.to_owned()).await?;
     let groups = duties.opened.console.groups().await?;
     let dead: Vec<&Group> = groups.iter().filter(|group| group.dead > 0).collect();
     // A group whose dead letters are gone is news when it has some again.
-    let names = dead
+    let names: Vec<String> = dead
         .iter()
         .flat_map(|group| Channel::all(on_dead).map(|channel| channel.duty(group)))
         .collect();
-    duties
-        .opened
-        .upkeep
-        .forget_duties(PREFIX.to_owned(), names)
-        .await?;
+    past.retain(|duty| !names.contains(&duty.name));
+    if !past.is_empty() {
+        upkeep.forget_duties(past).await?;
+    }
     for group in dead {
         for channel in Channel::all(on_dead) {
             told(duties, on_dead, group, &channel).await?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Cursor, Status};
 use crate::{DestinationName, EventId, Filter, Payload, StoreError, StoreErrorKind};
 
@@ -23,6 +25,17 @@ impl Verb {
             Verb::Redrive => "redrive",
             Verb::Discard(_) => "discard",
             Verb::Move(_) => "move",
+        }
+    }
+
+    /// Whether it works on a parked row. Dead and refused rows are sent again; one that only waits has nothing to be
+    /// sent again for. Only a row that stands alone has a time of its own, and once it has come the row may be under
+    /// way. Anything may be thrown away.
+    pub fn suits(&self, status: Status, alone: bool) -> bool {
+        match self {
+            Verb::Redrive => matches!(status, Status::DeadLetter | Status::Retrying),
+            Verb::Discard(_) => true,
+            Verb::Move(_) => alone && status == Status::Scheduled,
         }
     }
 }
@@ -86,6 +99,17 @@ pub struct Edit {
 }
 
 impl Edit {
+    /// Where to, and the payloads by their hashes, as JSON: what the audit keeps. What is in a payload is nobody's to
+    /// read there.
+    pub fn detail(&self, before: &[String]) -> String {
+        json!({
+            "destination": self.destination.as_ref().map(DestinationName::as_str),
+            "before": before,
+            "after": self.payload.hash(),
+        })
+        .to_string()
+    }
+
     /// The error of a row that would be no event with the new payload either.
     pub fn refused(reason: &str) -> StoreError {
         let text = format!("the event would not be valid: {reason}");

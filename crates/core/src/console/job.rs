@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Cursor, EventRecord, Route, Status, Verb};
-use crate::{DestinationName, EventId, Filter, Timestamp};
+use crate::{DestinationName, EventId, Filter, StoreError, StoreErrorKind, Timestamp};
 
 /// Which job. Of a replay it is the replay's id, which its copies carry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,8 +49,6 @@ pub enum JobKind {
     Act(Verb),
     /// Sent events are sent again.
     Replay(Replay),
-    /// The history is written to files.
-    Archive,
     /// An archive is read back, to be replayed.
     Restore(Restore),
 }
@@ -61,7 +59,6 @@ impl JobKind {
         match self {
             JobKind::Act(verb) => verb.as_str(),
             JobKind::Replay(_) => "replay",
-            JobKind::Archive => "archive",
             JobKind::Restore(_) => "restore",
         }
     }
@@ -70,6 +67,10 @@ impl JobKind {
 impl JobKind {
     /// What the column `spec` keeps: enough for anyone to go on with it.
     pub fn spec(&self, filter: &Filter) -> String {
+        self.spec_json(filter).to_string()
+    }
+
+    fn spec_json(&self, filter: &Filter) -> Value {
         let mut spec = json!({ "filter": filter.to_json() });
         match self {
             JobKind::Act(Verb::Discard(reason)) => spec["reason"] = reason.as_str().into(),
@@ -85,9 +86,9 @@ impl JobKind {
                 spec["since"] = restore.since.map(|at| at.0).into();
                 spec["until"] = restore.until.map(|at| at.0).into();
             }
-            JobKind::Act(Verb::Redrive) | JobKind::Archive => {}
+            JobKind::Act(Verb::Redrive) => {}
         }
-        spec.to_string()
+        spec
     }
 
     /// Kind and filter of the columns `kind` and `spec`.
@@ -107,7 +108,6 @@ impl JobKind {
                 restored: text("restored").map(JobId::from),
                 rate: spec["rate"].as_u64().and_then(|rate| u32::try_from(rate).ok()),
             }),
-            "archive" => JobKind::Archive,
             "restore" => JobKind::Restore(Restore {
                 since: time("since"),
                 until: time("until"),
@@ -158,6 +158,18 @@ pub struct NewJob {
     pub filter: Filter,
     /// Who asks, for the audit.
     pub actor: String,
+}
+
+impl NewJob {
+    /// The word of the audit for its beginning. Its steps have that of its kind.
+    pub const BEGUN: &'static str = "begin_job";
+
+    /// What is begun, as JSON: what the audit keeps of it.
+    pub fn detail(&self) -> String {
+        let mut detail = self.kind.spec_json(&self.filter);
+        detail["kind"] = self.kind.as_str().into();
+        detail.to_string()
+    }
 }
 
 /// Where a job stands.
@@ -224,6 +236,18 @@ pub struct Job {
 }
 
 impl Job {
+    /// The error of whoever names a job that is not there.
+    pub fn unknown(id: &JobId) -> StoreError {
+        StoreError::new(StoreErrorKind::Invalid, format!("there is no job {id}"))
+            .with_advice("`postrider job list` shows those there are")
+    }
+
+    /// The error of whoever finds a job that this version cannot read.
+    pub fn unreadable(id: &str) -> StoreError {
+        let text = format!("the job {id} is of a kind that this version does not know");
+        StoreError::new(StoreErrorKind::Other, text).with_advice("go on with it by the version that began it")
+    }
+
     /// Whether a verb's job is about a route of an event. It means what it meant when it began: ages are those of that
     /// moment, and what has failed since, or has died since where only the dead are meant, is not what was counted.
     pub fn means(&self, record: &EventRecord, route: &Route) -> bool {
@@ -292,6 +316,14 @@ impl JobVerb {
             JobVerb::Resume => "resume_job",
             JobVerb::Cancel => "cancel_job",
             JobVerb::Pace(_) => "pace_job",
+        }
+    }
+
+    /// How, as JSON: what the audit keeps.
+    pub fn detail(self) -> String {
+        match self {
+            JobVerb::Pace(rate) => json!({ "rate": rate }).to_string(),
+            JobVerb::Pause | JobVerb::Resume | JobVerb::Cancel => "{}".to_owned(),
         }
     }
 }

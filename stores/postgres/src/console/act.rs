@@ -132,7 +132,7 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
         }
         taken.seen += 1;
         last = Some(Cursor::at(found.place.0, &found.place.1));
-        match found.bears(stride.verb) {
+        match stride.verb.suits(found.route.status, found.alone) {
             true => taken.rows.push(Chosen {
                 place: found.place,
                 version: found.version,
@@ -191,15 +191,6 @@ impl Candidate {
             alone: row.try_get(14)?,
             version: row.try_get(15)?,
         })
-    }
-
-    fn bears(&self, verb: &Verb) -> bool {
-        // A row that only waits has nothing to be sent again for, and one that has come to its time may be under way.
-        match verb {
-            Verb::Redrive => matches!(self.route.status, Status::DeadLetter | Status::Retrying),
-            Verb::Discard(_) => true,
-            Verb::Move(_) => self.alone && self.route.status == Status::Scheduled,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A payload that a person changes. The first one is kept, and the event is sent again with the new one.
 
-use postrider_core::{Chunk, Edit, Event, Payload, Status};
+use postrider_core::{Chunk, Edit, Event, Payload, Verb};
 
 use super::act::{AGAIN, elsewhere};
 use super::{View, audit, status};
@@ -38,7 +38,7 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
     let mut was = Vec::new();
     for row in view.client().query(&view.sql(ROWS), &[&id, &name]).await? {
         let status = status(row.try_get("status")?);
-        if !matches!(status, Status::DeadLetter | Status::Retrying) {
+        if !Verb::Redrive.suits(status, false) {
             chunk.refused.push((edit.event_id.clone(), status));
             continue;
         }
@@ -62,11 +62,10 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
     if chunk.touched > 0 {
         view.ring().await?;
     }
-    let detail = serde_json::json!({ "destination": name, "sha256": edit.payload.hash(), "was": was });
     let deed = audit::Deed {
         actor: &edit.actor,
         action: "edit",
-        detail: &detail.to_string(),
+        detail: &edit.detail(&was),
         touched: chunk.touched,
         refused: chunk.refused.len() as u64,
         event_id: Some(edit.event_id.as_str()),

@@ -2,14 +2,14 @@
 //! begins exactly where the last one ended.
 
 use postrider_core::{
-    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, StoreErrorKind, Timestamp,
+    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, Timestamp,
 };
 use tokio_postgres::Row;
 
 use super::act::{self, Stride};
 use super::{View, audit, replay};
 use crate::clock::Micros;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::row::storable;
 
 const COLUMNS: &str =
@@ -61,6 +61,14 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
             ],
         )
         .await?;
+    let deed = audit::Deed {
+        actor: &new.actor,
+        action: NewJob::BEGUN,
+        detail: &new.detail(),
+        job: Some(id.as_str()),
+        ..audit::Deed::default()
+    };
+    audit::note(view, deed).await?;
     Ok(load(view, &id).await?.job)
 }
 
@@ -98,7 +106,7 @@ pub(super) async fn step(view: &View, id: &JobId, limit: u32) -> Result<Step> {
                 let done = replay::step(view, &filed, spec, limit).await?;
                 advance(view, &filed.job, &done).await?;
             }
-            JobKind::Archive | JobKind::Restore(_) => {}
+            JobKind::Restore(_) => {}
         }
     }
     let job = load(view, id).await?.job;
@@ -162,7 +170,7 @@ pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -
     let deed = audit::Deed {
         actor,
         action: verb.as_str(),
-        detail: "{}",
+        detail: &verb.detail(),
         touched: back,
         job: Some(job.id.as_str()),
         ..audit::Deed::default()
@@ -228,10 +236,7 @@ pub(crate) async fn load(view: &View, id: &JobId) -> Result<Filed> {
         .client()
         .query_opt(&sql, &[&storable(id.as_str())])
         .await?
-        .ok_or_else(|| {
-            let text = format!("there is no job {id}; `postrider job list` shows those there are");
-            Error::new(StoreErrorKind::Invalid, text)
-        })?;
+        .ok_or_else(|| Job::unknown(id))?;
     read(&row)
 }
 
@@ -240,8 +245,7 @@ fn read(row: &Row) -> Result<Filed> {
     let (id, kind, spec): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let state = JobState::parse(row.try_get(3)?);
     let Some(((kind, filter), state)) = JobKind::of_spec(kind, spec).zip(state) else {
-        let text = format!("the job {id} was written by a newer version; go on with it there");
-        return Err(Error::new(StoreErrorKind::Other, text));
+        return Err(Job::unreadable(id).into());
     };
     Ok(Filed {
         job: Job {

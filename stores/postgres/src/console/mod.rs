@@ -27,7 +27,7 @@ pub(crate) use audit::{Deed, note};
 pub(crate) use job::{Done, advance, load, locked};
 #[cfg(test)]
 pub(crate) use stats::{COUNTED, GROUPS, HEADS};
-pub(crate) use stretch::{STRETCH, Way, last_place, next_place};
+pub(crate) use stretch::{Budget, STRETCH, Way, last_place, next_place};
 pub(crate) use writers::Seen;
 
 use crate::clock::Micros;

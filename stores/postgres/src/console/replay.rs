@@ -103,8 +103,9 @@ struct Source {
 }
 
 impl Source {
+    /// Ages are those of the job's beginning, however late somebody goes on with it.
     fn of(view: &View, filed: &Filed, replay: &Replay) -> Option<Self> {
-        let meant = Meant::of(&filed.job.filter, Table::Sent, view.now, 8)?;
+        let meant = Meant::of(&filed.job.filter, Table::Sent, filed.job.begun_at.0, 8)?;
         let (table, own) = match &replay.restored {
             Some(id) => (
                 "{outbox_restored}",

@@ -75,7 +75,7 @@ fn read(row: &Row) -> Result<Plan> {
         keep: row.try_get(0)?,
         days: number(1)?,
         rows: number(2)?,
-        held: job.map(hold::words),
+        held: job.map(Purged::held_by),
     })
 }
 

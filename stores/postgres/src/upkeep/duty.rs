@@ -1,6 +1,7 @@
 //! What one relay does for all, once a slot. The database's clock decides whether a slot has come.
 
-use postrider_core::{Claim, Duty};
+use postrider_core::{Claim, Duty, PastDuty};
+use tokio_postgres::Row;
 
 use crate::clock::{self, Micros};
 use crate::console::View;
@@ -52,8 +53,32 @@ pub(super) async fn finish(view: &View, duty: &Duty, note: &str) -> Result<()> {
     Ok(())
 }
 
-/// Forgets duties by the beginning of their names; answers how many.
-pub(super) async fn forget(view: &View, prefix: &str, but: &[String]) -> Result<u64> {
-    let sql = view.sql("DELETE FROM {outbox_duty} WHERE starts_with(name, $1) AND name <> ALL ($2)");
-    Ok(view.client().execute(&sql, &[&storable(prefix), &but]).await?)
+/// When a duty was done, or its last claim ended.
+const ENDED: &str = "coalesce(finished_at, expires_at, 'epoch')";
+
+/// Duties that nobody is at.
+pub(super) async fn past(view: &View, prefix: &str) -> Result<Vec<PastDuty>> {
+    let sql = view.sql(&format!(
+        "SELECT name, {ENDED} FROM {{outbox_duty}} WHERE starts_with(name, $1) AND {ENDED} <= clock_timestamp()"
+    ));
+    let rows = view.client().query(&sql, &[&storable(prefix)]).await?;
+    let past = |row: &Row| {
+        Ok(PastDuty {
+            name: row.try_get(0)?,
+            at: row.try_get::<_, Micros>(1)?.into(),
+        })
+    };
+    rows.iter().map(past).collect()
+}
+
+/// Forgets duties that are as they were seen; answers how many.
+pub(super) async fn forget(view: &View, seen: &[PastDuty]) -> Result<u64> {
+    let sql = view.sql(&format!(
+        "DELETE FROM {{outbox_duty}} WHERE (name, {ENDED}) IN (SELECT x.* FROM unnest($1::text[], $2::timestamptz[]) x)"
+    ));
+    let seen = seen
+        .iter()
+        .map(|duty| (duty.name.as_str(), Micros::from(duty.at)));
+    let (names, times): (Vec<&str>, Vec<Micros>) = seen.unzip();
+    Ok(view.client().execute(&sql, &[&names, &times]).await?)
 }

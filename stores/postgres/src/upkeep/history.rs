@@ -6,7 +6,7 @@ use postrider_core::{Cursor, DestinationName, HistoryAsk, HistoryPage, HistoryRo
 use tokio_postgres::Row;
 
 use crate::clock::Micros;
-use crate::console::{STRETCH, View, Way, last_place, next_place, place_of};
+use crate::console::{Budget, STRETCH, View, Way, last_place, next_place, place_of};
 use crate::error::Result;
 use crate::row;
 
@@ -30,7 +30,11 @@ const ROWS: &str = "SELECT * FROM (
          ) s
      ) s WHERE s.before < $8::bigint ORDER BY s.seq, s.name, s.published_at";
 
-/// A page of the history.
+/// Above every name of a destination.
+const ABOVE_ALL: &str = "\u{10ffff}";
+
+/// A page of the history. It may be empty before the end: a short time in a long history is looked for in several, each
+/// of a bounded effort.
 pub(super) async fn page(view: &View, ask: &HistoryAsk) -> Result<HistoryPage> {
     let from = place_of(ask.after.as_ref())?;
     let limit = ask.limit.max(1) as usize;
@@ -39,6 +43,7 @@ pub(super) async fn page(view: &View, ask: &HistoryAsk) -> Result<HistoryPage> {
     let mut bytes = 0;
     // The place itself too: rows of it may have gone to other destinations.
     let mut at = from.0 - 1;
+    let mut budget = Budget::default();
     loop {
         let Some(start) = next_place(view, "{outbox_sent}", "", Way::Up, at, last).await? else {
             page.next = None;
@@ -63,6 +68,11 @@ pub(super) async fn page(view: &View, ask: &HistoryAsk) -> Result<HistoryPage> {
             return Ok(page);
         }
         at = end;
+        budget.spend(STRETCH);
+        if budget.is_spent() {
+            page.next = Some(Cursor::at(end, ABOVE_ALL));
+            return Ok(page);
+        }
     }
 }
 

@@ -36,8 +36,3 @@ pub(super) async fn find(view: &View) -> Result<Option<Hold>> {
     };
     row.map(hold).transpose()
 }
-
-/// What is said of it.
-pub(super) fn words(job: &str) -> String {
-    format!("the replay {job} has still to read it")
-}

@@ -8,8 +8,8 @@ mod purge;
 mod restore;
 
 use postrider_core::{
-    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Kept, Purge, Purged,
-    StoreError, Upkeep,
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Kept, PastDuty, Purge,
+    Purged, StoreError, Upkeep,
 };
 
 pub(crate) use days::{maintain, plan};
@@ -32,9 +32,15 @@ impl Upkeep for PgStore {
         }))
     }
 
-    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn past_duties(&self, prefix: String) -> BoxFuture<'_, Result<Vec<PastDuty>, StoreError>> {
+        Box::pin(self.view("looking at duties", move |view| async move {
+            duty::past(&view, &prefix).await
+        }))
+    }
+
+    fn forget_duties(&self, seen: Vec<PastDuty>) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.view("forgetting duties", move |view| async move {
-            duty::forget(&view, &prefix, &but).await
+            duty::forget(&view, &seen).await
         }))
     }
 

@@ -39,15 +39,10 @@ pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> 
     let Some(actor) = purge.actor.as_deref().filter(|_| !purge.dry_run && is_anything) else {
         return Ok(purged);
     };
-    let detail = serde_json::json!({
-        "what": purge.what.as_str(),
-        "older_than_seconds": purge.older_than.as_secs(),
-        "exact": purged.exact,
-    });
     let deed = Deed {
         actor,
-        action: "purge",
-        detail: &detail.to_string(),
+        action: Purge::WORD,
+        detail: &purge.detail(purged.exact),
         touched: purged.rows,
         ..Deed::default()
     };
@@ -96,7 +91,7 @@ async fn history(view: &View, purge: &Purge) -> Result<Purged> {
             let row = client
                 .query_one(&view.sql(IS_HELD), &[&term, &passed, &before])
                 .await?;
-            row.try_get::<_, bool>(0)?.then(|| hold::words(&hold.job))
+            row.try_get::<_, bool>(0)?.then(|| Purged::held_by(&hold.job))
         }
         _ => None,
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use postrider_core::{BoxFuture, Console, Event, Payload, Schema, Store, Upkeep};
 use postrider_postgres::{Outbox, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
-use postrider_testkit::store::{StoreCapabilities, StoreHarness, TestOutbox, Writer};
+use postrider_testkit::store::{Doomed, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Client, NoTls, Transaction};
 
@@ -69,6 +69,22 @@ impl TestOutbox for Fresh {
     fn console(&self) -> Option<Arc<dyn Console>> {
         Some(Arc::new(self.store()))
     }
+
+    fn doomed(&self) -> Option<Doomed> {
+        Some(Doomed {
+            test: "conformance::doomed",
+            address: self.database.url.clone(),
+        })
+    }
+}
+
+/// Not a test by itself: what a process runs that is to end.
+#[test]
+fn doomed() {
+    postrider_testkit::store::doomed(|url| {
+        let store = PgStore::lazy(url, PgOptions::default().shards(SHARDS)).expect("the url is read");
+        (Arc::new(store.clone()), Arc::new(store))
+    });
 }
 
 enum Order {

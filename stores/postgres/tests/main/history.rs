@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use postrider_core::{Console, Filter, JobKind, Kept, NewJob, Purge, Purged, Replay, Upkeep};
+use postrider_core::{
+    Console, Filter, HistoryAsk, JobKind, Kept, NewJob, Purge, Purged, Replay, Timestamp, Upkeep,
+};
 
 use crate::log;
 use crate::support::{Db, few_shards};
@@ -100,4 +102,42 @@ async fn days_are_left_to_whoever_archives_them() {
     let purged = clean(&db).await;
     assert!(!purged.more && purged.held.is_none(), "{purged:?}");
     assert_eq!(left(&db), "");
+}
+
+/// A page of a short time in a long history is of a bounded effort, and the next one goes on behind it: otherwise it
+/// would fail again and again by the time that it may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_time_in_a_long_history_is_walked_in_pages() {
+    let db = with_days(false, &[]).await;
+    // At least one in every stretch that is looked at, and to two destinations or none at each place.
+    db.sql(
+        "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
+             outcome, published_at)
+         SELECT g * 1000, d, 'e' || g, 'T', 'A', 'k', '{}', 'published', now()
+         FROM generate_series(1, 300) g, (VALUES ('d'), ('\u{e9}'), (NULL)) v(d);
+         SELECT setval('outbox_seq', 300000)",
+    );
+    let walk = async |until| {
+        let (mut pages, mut rows) = (0, 0);
+        let mut ask = HistoryAsk {
+            until,
+            limit: 10_000,
+            max_bytes: 1 << 40,
+            ..HistoryAsk::default()
+        };
+        loop {
+            let page = db.store.history(ask.clone()).await.expect("a page");
+            pages += 1;
+            rows += page.rows.len();
+            ask.after = page.next;
+            if ask.after.is_none() {
+                return (pages, rows);
+            }
+        }
+    };
+    let (pages, rows) = walk(Some(Timestamp(0))).await;
+    assert_eq!(rows, 0);
+    assert!((2..20).contains(&pages), "{pages} pages");
+    let (_, rows) = walk(None).await;
+    assert_eq!(rows, 900, "each row once");
 }

@@ -95,7 +95,7 @@ impl Walk<'_> {
                     if walked.touched as usize + walked.refused.len() >= limit {
                         return self.end(view, walked);
                     }
-                    match can(self.verb, row.status()) {
+                    match self.verb.suits(row.status(), row.is_alone()) {
                         true => {
                             walked.touched += 1;
                             self.apply(view, row.place, &row.destination)?;
@@ -140,15 +140,6 @@ impl Walk<'_> {
                 move_to(view, place, destination, Timestamp(at))
             }
         }
-    }
-}
-
-/// Dead and refused rows are sent again, and only what is scheduled has a time to change; anything may be thrown away.
-fn can(verb: &Verb, status: Status) -> bool {
-    match verb {
-        Verb::Redrive => matches!(status, Status::DeadLetter | Status::Retrying),
-        Verb::Discard(_) => true,
-        Verb::Move(_) => status == Status::Scheduled,
     }
 }
 

@@ -1,8 +1,7 @@
 //! A person changes a payload and sends the event again.
 
-use postrider_core::{Chunk, Edit, Filter, Payload, Status};
+use postrider_core::{Chunk, Edit, Filter, Payload, Verb};
 use rusqlite::params;
-use serde_json::json;
 
 use super::View;
 use super::act::{elsewhere, redrive};
@@ -23,7 +22,7 @@ pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
         if !row.is_meant(view, &filter) {
             continue;
         }
-        if !matches!(row.status(), Status::DeadLetter | Status::Retrying) {
+        if !Verb::Redrive.suits(row.status(), false) {
             chunk.refused.push((row.event_id().clone(), row.status()));
             continue;
         }
@@ -47,17 +46,13 @@ pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
     if edit.dry_run {
         return Ok(chunk);
     }
-    // The audit names payloads by their hashes: what is in them is nobody's to read there.
-    let mut detail = filter.to_json();
-    detail["before"] = json!(before);
-    detail["after"] = edit.payload.hash().into();
     write_down(
         view,
         &Entry {
             touched: chunk.touched,
             refused: chunk.refused.len() as u64,
             event_id: Some(&edit.event_id),
-            ..Entry::new(&edit.actor, "edit", &detail.to_string())
+            ..Entry::new(&edit.actor, "edit", &edit.detail(&before))
         },
     )?;
     Ok(chunk)

@@ -1,14 +1,12 @@
 //! Long work that a person began: every step is one transaction with the job's own row.
 
-use postrider_core::{
-    Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Step, StoreErrorKind, Timestamp,
-};
+use postrider_core::{Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Step, Timestamp};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use super::act::Walk;
 use super::audit::{Entry, write_down};
 use super::{View, count, number, place_of, replay};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A job with what only the store knows of it.
 pub(crate) struct Work {
@@ -34,6 +32,14 @@ pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
         now
     ];
     view.tx.execute(&sql, values)?;
+    write_down(
+        view,
+        &Entry {
+            touched: 0,
+            job: Some(&id),
+            ..Entry::new(&new.actor, NewJob::BEGUN, &new.detail())
+        },
+    )?;
     Ok(load(view, &id)?.job)
 }
 
@@ -59,7 +65,7 @@ pub(super) fn step(view: &View<'_>, id: &JobId, limit: u32) -> Result<Step> {
     let kind = work.job.kind.clone();
     let refused = match &kind {
         _ if work.job.state != JobState::Running => Vec::new(),
-        JobKind::Archive | JobKind::Restore(_) => Vec::new(),
+        JobKind::Restore(_) => Vec::new(),
         JobKind::Replay(replay) => {
             replay::step(view, &mut work, replay, limit)?;
             Vec::new()
@@ -146,7 +152,7 @@ pub(super) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> 
         &Entry {
             touched: taken_back,
             job: Some(id),
-            ..Entry::new(actor, verb.as_str(), "{}")
+            ..Entry::new(actor, verb.as_str(), &verb.detail())
         },
     )?;
     Ok(load(view, id)?.job)
@@ -192,10 +198,7 @@ pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
     let found = statement
         .query_row([id.as_str()], |row| Ok(read(row)))
         .optional()?;
-    found.unwrap_or_else(|| {
-        let text = format!("there is no job {id}; `postrider job list` shows those that are");
-        Err(Error::new(StoreErrorKind::Invalid, text))
-    })
+    found.unwrap_or_else(|| Err(Job::unknown(id).into()))
 }
 
 fn read(row: &Row<'_>) -> Result<Work> {
@@ -203,9 +206,7 @@ fn read(row: &Row<'_>) -> Result<Work> {
     let (kind, spec, state): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
     let known = JobKind::of_spec(&kind, &spec).zip(JobState::parse(&state));
     let Some(((kind, filter), state)) = known else {
-        let text =
-            format!("the job {id} is of a kind that this version does not know; go on with a newer one");
-        return Err(Error::new(StoreErrorKind::Other, text));
+        return Err(Job::unreadable(&id).into());
     };
     Ok(Work {
         job: Job {

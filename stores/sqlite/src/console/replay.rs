@@ -1,6 +1,6 @@
 //! Replays: copies of sent events, parked under keys of their own, so that relays send them beside the live flow.
 
-use postrider_core::{Cursor, EventId, Filter, JobId, JobState, Replay};
+use postrider_core::{Cursor, EventId, Filter, JobId, JobState, Replay, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Row, params};
 
@@ -55,6 +55,8 @@ struct Source<'a> {
     since: i64,
     until: i64,
     bound: i64,
+    /// When ages are counted from, however late somebody goes on with it.
+    begun_at: Timestamp,
 }
 
 impl<'a> Source<'a> {
@@ -84,6 +86,7 @@ impl<'a> Source<'a> {
             // What was published in the moment in which the job began had been published before.
             until: replay.until.map_or(work.job.begun_at.0, |at| at.0 - 1),
             bound: work.bound,
+            begun_at: work.job.begun_at,
         }
     }
 
@@ -141,7 +144,7 @@ impl<'a> Source<'a> {
         let published_at: i64 = row.get(seen::COLUMNS + 1)?;
         let is_event: bool = row.get(seen::COLUMNS + 2)?;
         let is_in_time = (self.since..=self.until).contains(&published_at);
-        Ok(is_event && is_in_time && Seen::read(view, row)?.is_meant(view, self.filter))
+        Ok(is_event && is_in_time && Seen::read(view, row)?.is_meant_at(self.begun_at, self.filter))
     }
 }
 

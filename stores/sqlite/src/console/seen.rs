@@ -1,7 +1,7 @@
 //! What a filter looks at: of a row in any of the tables, everything but what the producer sent along.
 
 use postrider_core::{
-    DestinationName, EventId, EventRecord, Filter, Job, JobId, RecordedRoute, Status, Timestamp,
+    DestinationName, EventId, EventRecord, Filter, Job, JobId, OrderKey, RecordedRoute, Status, Timestamp,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -12,23 +12,23 @@ use crate::{clock, row};
 
 /// The columns of a queued row.
 pub(super) const QUEUED: &str = "seq, event_id, event_type, aggregate_type, aggregate_id, event_key, created_at, \
-     enqueued_at, replay_id, '', 'PENDING', 0, NULL, NULL, NULL, NULL, NULL";
+     enqueued_at, replay_id, '', 'PENDING', 0, NULL, NULL, NULL, NULL, NULL, NULL";
 
 /// The columns of a row of the view `outbox_parked_status`, as `v`.
 pub(super) const PARKED: &str = "v.seq, v.event_id, v.event_type, v.aggregate_type, v.aggregate_id, v.event_key, \
      v.created_at, v.enqueued_at, v.replay_id, v.destination, v.status, v.failures, v.error_kind, v.error_group, \
-     v.error_text, v.first_failed_at, v.last_failed_at";
+     v.error_text, v.first_failed_at, v.last_failed_at, v.order_key";
 
 /// The columns of a row of the history.
 pub(super) const SENT: &str = "seq, event_id, event_type, aggregate_type, aggregate_id, event_key, created_at, \
      enqueued_at, replay_id, coalesce(destination, ''), iif(outcome = 'published', 'PUBLISHED', 'DISCARDED'), \
-     failures, NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL";
+     failures, NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL, NULL";
 
 /// Where the destination is among them.
 pub(super) const DESTINATION: usize = 9;
 
 /// How many columns these are.
-pub(super) const COLUMNS: usize = 17;
+pub(super) const COLUMNS: usize = 18;
 
 /// A row as far as a filter looks at it.
 pub(super) struct Seen {
@@ -36,6 +36,7 @@ pub(super) struct Seen {
     pub(super) destination: String,
     record: EventRecord,
     route: RecordedRoute,
+    is_alone: bool,
 }
 
 impl Seen {
@@ -89,6 +90,7 @@ impl Seen {
             destination,
             record,
             route,
+            is_alone: text(17)?.is_some_and(|key| OrderKey::new(key).is_alone()),
         })
     }
 
@@ -100,8 +102,18 @@ impl Seen {
         self.route.status
     }
 
+    /// Whether it stands in no line, as what is scheduled does.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     pub(super) fn is_meant(&self, view: &View<'_>, filter: &Filter) -> bool {
-        filter.matches(&self.record, &self.route, Timestamp(view.standing.now))
+        self.is_meant_at(Timestamp(view.standing.now), filter)
+    }
+
+    /// With the ages of this moment.
+    pub(super) fn is_meant_at(&self, now: Timestamp, filter: &Filter) -> bool {
+        filter.matches(&self.record, &self.route, now)
     }
 
     pub(super) fn is_meant_by(&self, job: &Job) -> bool {

@@ -1,45 +1,34 @@
 //! Duties: what one relay does for all, once a slot, by the database's clock.
 
-use postrider_core::{Claim, Duty};
+use postrider_core::{Claim, Duty, KnownDuty, PastDuty, Timestamp};
 use rusqlite::{OptionalExtension, params};
 
 use crate::clock;
 use crate::console::View;
 use crate::error::Result;
 
-/// A row of `outbox_duty`.
-struct Known {
-    slot: i64,
-    owner: Option<String>,
-    expires_at: i64,
-    is_finished: bool,
-}
-
 /// Claims the slot, or renews the claim. The write lock makes two claims take turns.
 pub(super) fn claim(view: &View<'_>, duty: &Duty) -> Result<Claim> {
     let now = view.standing.now;
-    if duty.slot.0 > now {
-        return Ok(Claim::Early(clock::until(now, duty.slot.0)));
-    }
     let sql = view
         .sql("SELECT slot, owner, expires_at, finished_at IS NOT NULL FROM {outbox_duty} WHERE name = ?1");
     let known = view.tx.prepare_cached(&sql)?.query_row([&duty.name], |row| {
-        Ok(Known {
-            slot: row.get(0)?,
-            owner: row.get(1)?,
-            expires_at: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
-            is_finished: row.get(3)?,
-        })
+        let expires: Option<i64> = row.get(2)?;
+        let times = (Timestamp(row.get(0)?), Timestamp(expires.unwrap_or(0)));
+        Ok((times, row.get::<_, Option<String>>(1)?, row.get(3)?))
     });
-    if let Some(known) = known.optional()? {
-        let is_past = known.slot > duty.slot.0 || (known.slot == duty.slot.0 && known.is_finished);
-        if is_past {
-            return Ok(Claim::Done);
-        }
-        let is_others = known.owner.as_deref() != Some(&*duty.holder.0);
-        if is_others && !known.is_finished && known.expires_at > now {
-            return Ok(Claim::Held);
-        }
+    let known = known.optional()?;
+    let known = known
+        .as_ref()
+        .map(|((slot, expires_at), owner, is_finished)| KnownDuty {
+            slot: *slot,
+            owner: owner.as_deref(),
+            expires_at: *expires_at,
+            is_finished: *is_finished,
+        });
+    let claim = duty.decide(known, Timestamp(now));
+    if claim != Claim::Yours {
+        return Ok(claim);
     }
     let sql = view.sql(
         "INSERT INTO {outbox_duty} (name, slot, owner, expires_at) VALUES (?1, ?2, ?3, ?4)
@@ -61,16 +50,31 @@ pub(super) fn finish(view: &View<'_>, duty: &Duty, note: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn forget(view: &View<'_>, prefix: &str, but: &[String]) -> Result<u64> {
-    let sql = view.sql("SELECT name FROM {outbox_duty} WHERE substr(name, 1, length(?1)) = ?1");
+/// When a duty was done, or its last claim ended.
+const ENDED: &str = "coalesce(finished_at, expires_at, 0)";
+
+pub(super) fn past(view: &View<'_>, prefix: &str) -> Result<Vec<PastDuty>> {
+    let sql = view.sql(&format!(
+        "SELECT name, {ENDED} FROM {{outbox_duty}} WHERE substr(name, 1, length(?1)) = ?1 AND {ENDED} <= ?2"
+    ));
     let mut statement = view.tx.prepare_cached(&sql)?;
-    let names = statement.query_map([prefix], |row| row.get::<_, String>(0))?;
-    let names: Vec<String> = names.collect::<rusqlite::Result<_>>()?;
-    let remove = view.sql("DELETE FROM {outbox_duty} WHERE name = ?1");
-    let mut remove = view.tx.prepare_cached(&remove)?;
+    let past = statement.query_map(params![prefix, view.standing.now], |row| {
+        Ok(PastDuty {
+            name: row.get(0)?,
+            at: Timestamp(row.get(1)?),
+        })
+    })?;
+    Ok(past.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn forget(view: &View<'_>, seen: &[PastDuty]) -> Result<u64> {
+    let sql = view.sql(&format!(
+        "DELETE FROM {{outbox_duty}} WHERE name = ?1 AND {ENDED} = ?2"
+    ));
+    let mut remove = view.tx.prepare_cached(&sql)?;
     let mut forgotten = 0;
-    for name in names.iter().filter(|name| !but.contains(name)) {
-        forgotten += remove.execute([name])? as u64;
+    for duty in seen {
+        forgotten += remove.execute(params![duty.name, duty.at.0])? as u64;
     }
     Ok(forgotten)
 }

@@ -6,7 +6,7 @@ mod purge;
 mod restore;
 
 use postrider_core::{
-    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Purge, Purged,
+    BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, PastDuty, Purge, Purged,
     StoreError, Upkeep,
 };
 
@@ -21,10 +21,12 @@ impl Upkeep for SqliteStore {
         Box::pin(self.tend("finishing a duty", move |view| duty::finish(&view, &duty, &note)))
     }
 
-    fn forget_duties(&self, prefix: String, but: Vec<String>) -> BoxFuture<'_, Result<u64, StoreError>> {
-        Box::pin(self.tend("forgetting duties", move |view| {
-            duty::forget(&view, &prefix, &but)
-        }))
+    fn past_duties(&self, prefix: String) -> BoxFuture<'_, Result<Vec<PastDuty>, StoreError>> {
+        Box::pin(self.view("looking at duties", move |view| duty::past(&view, &prefix)))
+    }
+
+    fn forget_duties(&self, seen: Vec<PastDuty>) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.tend("forgetting duties", move |view| duty::forget(&view, &seen)))
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

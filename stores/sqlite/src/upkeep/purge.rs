@@ -1,10 +1,11 @@
 //! Removal by age. Queued and parked rows are nobody's to remove here.
 
 use postrider_core::{Kept, Purge, Purged, StoreErrorKind};
-use rusqlite::{OptionalExtension, ParamsFromIter, params_from_iter};
+use rusqlite::{ParamsFromIter, params_from_iter};
 
 use crate::console::{Entry, View, count as count_of, write_down};
 use crate::error::{Error, Result};
+use crate::hold::Hold;
 use crate::ident::Tables;
 use crate::schema;
 
@@ -18,14 +19,6 @@ struct Old {
     /// What the history asks beside, from ?3 on.
     beside: Vec<i64>,
     hold: Option<Hold>,
-}
-
-/// A replay that has still to read of the history.
-struct Hold {
-    job: String,
-    /// The last place that it has passed. That of its cursor may not be done yet: its event may have gone to another
-    /// destination too.
-    passed: i64,
 }
 
 /// Removes up to the limit.
@@ -44,15 +37,11 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     }
     let gone = ids.len() as u64;
     if let Some(actor) = purge.actor.as_deref().filter(|_| gone > 0) {
-        let detail = serde_json::json!({
-            "what": purge.what.as_str(),
-            "older_than_seconds": purge.older_than.as_secs(),
-        });
         write_down(
             view,
             &Entry {
                 touched: gone,
-                ..Entry::new(actor, "purge", &detail.to_string())
+                ..Entry::new(actor, Purge::WORD, &purge.detail(true))
             },
         )?;
     }
@@ -125,7 +114,7 @@ impl Old {
         };
         let sql = view.sql(IS_HELD);
         let held = view.tx.prepare_cached(&sql)?.exists([self.before, *passed])?;
-        Ok(held.then(|| format!("the replay {job} has still to read it")))
+        Ok(held.then(|| Purged::held_by(job)))
     }
 }
 
@@ -152,22 +141,9 @@ const RESTORED: &str = "SELECT id FROM {outbox_restored} r INDEXED BY {outbox_re
                                     AND json_extract(j.spec, '$.restored') = r.job_id)))
      ORDER BY restored_at LIMIT ?2";
 
-/// What a replay has still to read stays, unless it is far past its term. One that has made all its copies reads no
-/// more, however long they take to be sent.
+/// What a replay has still to read stays, unless it is far past its term.
 fn history(view: &View<'_>, purge: &Purge, old: Old) -> Result<Old> {
-    let sql = view.sql(
-        "SELECT id, CAST(coalesce(cursor, '0') AS INTEGER) - 1 AS passed FROM {outbox_job}
-         WHERE kind = 'replay' AND state IN ('running', 'paused') AND json_extract(spec, '$.restored') IS NULL
-           AND CAST(coalesce(cursor, '0') AS INTEGER) <= bound
-         ORDER BY passed LIMIT 1",
-    );
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Hold {
-            job: row.get(0)?,
-            passed: row.get(1)?,
-        })
-    };
-    let hold = view.tx.query_row(&sql, [], read).optional()?;
+    let hold = Hold::find(view.tx, view.tables)?;
     let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
     let longest = schema::since(view.standing.now, purge.longest());
     Ok(Old {

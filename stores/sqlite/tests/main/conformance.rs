@@ -5,7 +5,7 @@ use std::thread;
 
 use postrider_core::{BoxFuture, Console, Event, Schema, Store, Upkeep};
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
-use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
+use postrider_testkit::store::{Doomed, Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 use rusqlite::{Connection, Transaction, params};
 use tokio::sync::oneshot;
 
@@ -58,6 +58,23 @@ impl TestOutbox for File {
     fn console(&self) -> Option<Arc<dyn Console>> {
         Some(Arc::new(self.store()))
     }
+
+    fn doomed(&self) -> Option<Doomed> {
+        let path = self.folder.path().join("outbox.db");
+        Some(Doomed {
+            test: "conformance::doomed",
+            address: path.to_str().expect("a path").to_owned(),
+        })
+    }
+}
+
+/// Not a test by itself: what a process runs that is to end.
+#[test]
+fn doomed() {
+    postrider_testkit::store::doomed(|path| {
+        let store = SqliteStore::open(path, SqliteOptions::default()).expect("the database opens");
+        (Arc::new(store.clone()), Arc::new(store))
+    });
 }
 
 type Step = Box<dyn FnOnce(&Transaction<'_>) -> Result<(), String> + Send>;

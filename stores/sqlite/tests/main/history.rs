@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Console, Kept, Purge, Settled, Store, Upkeep};
+use postrider_core::{Console, Filter, JobKind, Kept, NewJob, Purge, Replay, Settled, Store, Upkeep};
 use postrider_sqlite::SqliteOptions;
 
 use crate::support::{Db, event, heartbeat, sent};
@@ -54,6 +54,34 @@ async fn settles_and_heartbeats_remove_what_is_older_than_it_is_kept() {
         Some("new".to_owned())
     );
     assert_eq!(db.store.stats().await.expect("stats").published, 4);
+}
+
+/// What settles remove on their way is not what a replay has still to read, up to its longest term.
+#[tokio::test]
+async fn settles_and_heartbeats_leave_what_a_replay_has_still_to_read() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("old1", "k"), event("old2", "k")]);
+    relay.send_all().await;
+    db.sql("UPDATE outbox_sent SET published_at = published_at - 8 * 86400000000");
+    let replay = NewJob {
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let job = db.store.begin(replay).await.expect("begun");
+    db.enqueue(&[event("new", "k")]);
+    relay.send_all().await;
+    db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 3);
+    let copied = db.store.step(job.id, 10).await.expect("a step").job;
+    assert_eq!(copied.touched, 2);
+    db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    assert_eq!(
+        db.text("SELECT group_concat(event_id) FROM outbox_sent"),
+        Some("new".to_owned()),
+        "it has read them"
+    );
 }
 
 /// Fault C17.

@@ -57,6 +57,23 @@ async fn a_job_is_done_in_steps_each_written_down() {
     );
 }
 
+/// Whoever counts waits for no writer, and none waits for him.
+#[tokio::test]
+async fn a_dry_run_needs_no_writer() {
+    let db = with_dead(3).await;
+    let mut service = db.connect();
+    let behaviour = rusqlite::TransactionBehavior::Immediate;
+    let busy = service.transaction_with_behavior(behaviour).expect("the writer");
+    let dry = postrider_core::Act {
+        dry_run: true,
+        filter: Filter::default(),
+        ..postrider_testkit::by_hand::act(Verb::Redrive, "e000")
+    };
+    let counted = tokio::time::timeout(Duration::from_secs(2), db.store.act(dry)).await;
+    assert_eq!(counted.expect("at once").expect("counted").touched, 3);
+    busy.rollback().expect("given up");
+}
+
 #[tokio::test]
 async fn a_replay_parks_copies_at_places_of_their_own_and_is_done_when_they_are_sent() {
     let db = Db::new().await;
@@ -198,7 +215,7 @@ async fn every_kind_of_what_is_kept_has_its_own_end() {
          INSERT INTO outbox_original VALUES (900, 'd', 2, 'p', NULL, NULL, 'ada', 5);",
     );
     let kinds = [
-        (Kept::Audit, 1),
+        (Kept::Audit, 2),
         (Kept::Jobs, 1),
         (Kept::Originals, 1),
         (Kept::Restored, 0),

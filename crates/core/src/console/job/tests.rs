@@ -16,7 +16,6 @@ fn a_spec_is_read_back_as_it_was() {
             restored: Some("r".into()),
             rate: Some(50),
         }),
-        JobKind::Archive,
         JobKind::Restore(Restore::default()),
         JobKind::Restore(Restore {
             since: Some(Timestamp(3)),
