@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Filter, Group, InForce, Job, JobState, List, MAX_ERROR_TEXT, Stats, Status,
-    StoreError, StoreErrorKind, causes, inert,
+    Console, ErrorKind, Filter, Group, InForce, Job, JobState, List, MAX_ERROR_TEXT, Scope, Stats, Status,
+    StoreError, StoreErrorKind, causes, inert, limits,
 };
 
 /// A call that fails for less is repeated and no reason for anything.
@@ -184,6 +184,15 @@ pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen
     })
 }
 
+impl Health {
+    /// What is wrong: the reasons that somebody has to look at.
+    pub fn problems(&self) -> impl Iterator<Item = &Reason> {
+        self.reasons
+            .iter()
+            .filter(|reason| reason.level != Level::Healthy)
+    }
+}
+
 /// Judges an outbox. Circuits and calls are known only to the process whose relay opened or made them.
 pub fn judge(
     seen: Result<&Seen, &Trouble>,
@@ -245,6 +254,10 @@ fn judge_numbers(seen: &Seen, thresholds: &Thresholds) -> Vec<Reason> {
             format!("{} dead: `postrider dead list` shows them", stats.dead),
         );
     }
+    for one in seen.controls.iter().filter(|one| one.paused) {
+        // What a person decided is no illness, but it explains what else is said.
+        add(Level::Healthy, "paused", paused(one));
+    }
     if seen.stalled > 0 {
         let more = if seen.more_stalled { "more than " } else { "" };
         let (number, after) = (seen.stalled, shown(thresholds.stalled_after));
@@ -257,6 +270,16 @@ fn judge_numbers(seen: &Seen, thresholds: &Thresholds) -> Vec<Reason> {
         );
     }
     reasons
+}
+
+fn paused(one: &InForce) -> String {
+    let what = match &one.scope {
+        Scope::Outbox => "the outbox".to_owned(),
+        Scope::Destination(name) => format!("the destination {}", inert(name.as_str(), limits::KEY)),
+        Scope::Key(key) => format!("the key {}", inert(key, limits::KEY)),
+    };
+    let (actor, since) = (inert(&one.actor, limits::KEY), one.since);
+    format!("{what} is paused by {actor} since {since}: `postrider resume` lets it go on")
 }
 
 /// No connection is not the same as no work.

@@ -15,6 +15,7 @@ use crate::builder::Inner;
 use crate::clock;
 use crate::engine::{Call, Command, Engine, Fact, Note};
 use crate::notes::{Counts, Observer, Report, Run};
+use crate::pauses::Pauses;
 use crate::publish;
 use crate::pulse::Pulse;
 use crate::voice::{self, Voice};
@@ -42,6 +43,7 @@ pub(crate) struct Driver {
     bell: Option<AbortHandle>,
     pulse: Arc<Pulse>,
     voice: Voice,
+    pauses: Pauses,
 }
 
 impl Drop for Driver {
@@ -75,6 +77,7 @@ impl Driver {
             bell: None,
             pulse,
             voice,
+            pauses: Pauses::default(),
         }
     }
 
@@ -86,6 +89,9 @@ impl Driver {
         loop {
             let now = clock::now();
             self.pulse.due(Some(now));
+            if let Fact::Stood(_, Ok(standing)) = &fact {
+                self.pauses.obey(&self.inner.name, &standing.controls);
+            }
             self.engine.handle(now, fact, &mut commands);
             for command in commands.drain(..) {
                 if matches!(command, Command::Finished) {

@@ -8,6 +8,7 @@ mod clock;
 mod driver;
 pub mod engine;
 mod notes;
+mod pauses;
 mod publish;
 mod pulse;
 mod settings;

@@ -1,5 +1,7 @@
 //! What makes an outbox degraded, and what failing.
 
+use postrider_core::{Limits, Timestamp};
+
 use super::*;
 
 fn seen(change: impl FnOnce(&mut Seen)) -> Seen {
@@ -36,6 +38,38 @@ fn each_threshold_has_its_two_sides() {
         let expected: Vec<&str> = [word].into_iter().filter(|word| !word.is_empty()).collect();
         assert_eq!(words(&seen), (level, expected), "{seen:?}");
     }
+}
+
+/// It changes no level: a person knows of it. Whoever finds the backlog learns why there is one.
+#[test]
+fn a_pause_is_named_and_no_illness() {
+    let pause = |scope, paused| InForce {
+        scope,
+        paused,
+        limits: Limits {
+            max_rate: Some(1),
+            ..Limits::default()
+        },
+        actor: "cli:ann\n".to_owned(),
+        since: Timestamp(0),
+    };
+    let fine = seen(|it| {
+        it.controls = vec![
+            pause(Scope::Outbox, true),
+            pause(Scope::Destination("rabbit".into()), true),
+            pause(Scope::Key("ORDER/42".to_owned()), true),
+            pause(Scope::Destination("limited".into()), false),
+        ];
+    });
+    assert_eq!(words(&fine), (Level::Healthy, vec!["paused"; 3]));
+    let health = judge(Ok(&fine), &[], &[], &Thresholds::default());
+    assert_eq!(health.problems().count(), 0);
+    assert!(health.reasons[1].text.contains("the destination rabbit"));
+    assert!(health.reasons[2].text.contains("ORDER/42"));
+    assert!(
+        !health.reasons[0].text.contains('\n'),
+        "who it was is untrusted text"
+    );
 }
 
 #[test]

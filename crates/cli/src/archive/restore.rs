@@ -152,7 +152,7 @@ async fn known(opened: &Opened, id: &JobId, given: Restore) -> Result<(Job, Rest
     let jobs = opened.console.jobs(Some(id.clone()), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
     let Some((job, JobKind::Restore(range))) = job.map(|job| (job.clone(), job.kind)) else {
-        return Err(Failure::input(format!("there is no restore {id}"))
+        return Err(Failure::found(format!("there is no restore {id}"))
             .advice("`postrider job list` shows the jobs that there are"));
     };
     if given != Restore::default() && given != range {

@@ -47,7 +47,10 @@ Examples:
   postrider archive restore --dir archive
   postrider archive restore --dir archive --since 2d --until 1d --json
 
-A restore that was broken off goes on with --job, in the range it was begun with.")]
+A restore that was broken off goes on with --job, in the range it was begun with.
+
+Exit code 1 if there is no archive of that time or no such job, or if somebody
+has paused or cancelled it.")]
     Restore {
         #[command(flatten)]
         place: ArchiveArgs,

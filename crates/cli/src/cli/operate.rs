@@ -21,7 +21,8 @@ send them. Ctrl-C pauses it: `postrider job resume JOB` goes on,
 `postrider job cancel JOB` takes back what was not sent. What is settled while
 the job begins may be left out.
 
-Exit code 0 if nothing matches, and then there is no job; 1 if --id names an
+Exit code 0 if nothing matches, and then there is no job; 1 if --restored is no
+restore or one that has not ended, and if --id names an
 event that was not sent, or the job was stopped.";
 
 pub const PAUSE: &str = "\
@@ -142,7 +143,8 @@ Exit code 1 if there is no such job.")]
 Examples:
   postrider job pause $JOB && postrider job resume $JOB
 
-Exit code 1 if it is over, or was stopped again.")]
+Exit code 1 if it is over, was stopped again, or met rows that the verb does
+not suit.")]
     Resume {
         #[command(flatten)]
         job: JobArg,

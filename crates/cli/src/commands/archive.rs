@@ -152,7 +152,11 @@ async fn restore(
         "rows": job.touched,
     });
     out.either(&value, text)?;
-    Ok(Done::Fine)
+    Ok(match job.state {
+        JobState::Done => Done::Fine,
+        // Somebody else has paused or cancelled it meanwhile.
+        JobState::Running | JobState::Paused | JobState::Cancelled => Done::Found,
+    })
 }
 
 fn dir(config: &Config, place: &ArchiveArgs) -> Result<PathBuf, Failure> {

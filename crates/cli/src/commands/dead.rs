@@ -34,6 +34,7 @@ pub async fn list(
     let beside = Beside {
         router: &config.router,
         behind: None,
+        paused: Vec::new(),
     };
     let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {

@@ -25,6 +25,7 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     let beside = Beside {
         router: &config.router,
         behind: None,
+        paused: Vec::new(),
     };
     let mut failed = Failed::default();
     let (mut rows, mut more) = (Vec::new(), false);

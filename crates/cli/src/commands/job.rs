@@ -121,6 +121,7 @@ fn by_id(job: &Job) -> String {
 pub fn finish(out: Output, driven: &Driven) -> Result<Done, Failure> {
     out.either(&value(&driven.outbox, &driven.job), driven.text())?;
     Ok(match driven.job.state {
+        _ if !driven.refused.is_empty() => Done::Found,
         JobState::Done | JobState::Running => Done::Fine,
         JobState::Paused | JobState::Cancelled => Done::Found,
     })

@@ -1,11 +1,12 @@
 //! One event with everything known of it, as JSON and as text.
 
 use postrider_core::{
-    DestinationName, ErrorKind, Event, EventId, EventRecord, Payload, RecordedRoute, Router, Status,
+    DestinationName, ErrorKind, Event, EventId, EventRecord, InForce, Payload, RecordedRoute, Router, Scope,
+    Status,
 };
 use serde_json::{Value, json};
 
-use super::timeline;
+use super::{control, timeline};
 use crate::failure::Failure;
 use crate::output::{Output, cell, count, key, time, whole};
 
@@ -15,9 +16,28 @@ pub struct Beside<'a> {
     pub router: &'a Router,
     /// The event of its key that it waits for.
     pub behind: Option<EventId>,
+    /// What people have paused in its outbox.
+    pub paused: Vec<InForce>,
 }
 
 impl Beside<'_> {
+    /// The pauses that keep an event from going on.
+    fn paused<'a>(&'a self, record: &'a EventRecord) -> impl Iterator<Item = &'a InForce> {
+        let undone = |route: &&RecordedRoute| route.status == Status::Pending || route.status.is_parked();
+        self.paused.iter().filter(move |one| {
+            let mut undone = record.routes.iter().filter(undone);
+            match &one.scope {
+                Scope::Outbox => undone.next().is_some(),
+                Scope::Destination(name) => undone.any(|route| route.destination.as_ref() == Some(name)),
+                // Copies of a replay and what is scheduled stand outside of their key.
+                Scope::Key(key) => {
+                    let stands_out = |route: &RecordedRoute| route.status == Status::Scheduled;
+                    *key == record.key && record.replay.is_none() && undone.any(|route| !stands_out(route))
+                }
+            }
+        })
+    }
+
     /// Where a destination sends the event, as far as the configuration of today tells.
     fn address(&self, record: &EventRecord, route: &RecordedRoute) -> Option<String> {
         address(
@@ -66,6 +86,10 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
         "status": record.status().as_str(),
         "destinations": record.routes.iter().map(route).collect::<Vec<_>>(),
     });
+    let paused: Vec<Value> = beside.paused(record).map(control::value).collect();
+    if !paused.is_empty() {
+        value["paused"] = paused.into();
+    }
     if let Some(replay) = &record.replay {
         value["replay"] = replay.as_str().into();
     }
@@ -157,6 +181,7 @@ pub fn print(
         ("status", record.status().as_str().to_owned()),
         ("created", time(record.created_at)),
     ];
+    lines.extend(beside.paused(record).map(|one| ("paused", control::line(one))));
     if let Some(replay) = &record.replay {
         lines.push(("copy of", format!("the replay {}", whole(replay.as_str()))));
     }

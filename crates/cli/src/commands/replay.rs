@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, Filter, JobId, JobKind, List, NewJob, Replay, Status, Timestamp,
+    DestinationName, EventId, Filter, JobId, JobKind, JobState, List, NewJob, Replay, Status, Timestamp,
 };
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use super::progress::Progress;
 use crate::args::ReplayArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count, time};
+use crate::output::{Output, cell, count, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -32,6 +32,9 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
             .advice("set `history` of the outbox to something other than \"none\""));
     }
     let opened = wire::ready(name, outbox).await?;
+    if let Some(id) = &args.restored {
+        is_restored(&opened, id).await?;
+    }
     let job = NewJob {
         kind: JobKind::Replay(Replay {
             since: args.since,
@@ -78,6 +81,21 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         stop: &stop,
     };
     job::finish(out, &drive.on(job).await?)
+}
+
+/// What was never read back, or only in part, must not look like all there is.
+async fn is_restored(opened: &Opened, id: &str) -> Result<(), Failure> {
+    let jobs = opened.console.jobs(Some(JobId::from(id)), 1).await;
+    let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
+    match job.filter(|job| matches!(job.kind, JobKind::Restore(_))) {
+        None => Err(Failure::found(format!("there is no restore {:?}", cell(id)))
+            .advice("`postrider job list` shows the jobs that there are")),
+        Some(job) if job.state != JobState::Done => {
+            let failure = Failure::found(format!("the restore {} is {}", job.id, job.state.as_str()));
+            Err(failure.advice(format!("go on with {} first", job::goes_on_by(&job))))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {

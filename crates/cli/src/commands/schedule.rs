@@ -28,6 +28,7 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     let beside = Beside {
         router: &config.router,
         behind: None,
+        paused: Vec::new(),
     };
     let mut failed = Failed::default();
     let (mut rows, mut more) = (Vec::new(), false);

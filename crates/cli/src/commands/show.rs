@@ -28,16 +28,21 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             let opened = wire::ready(name, outbox).await?;
             let records = opened.console.show(EventId::from(wanted.id)).await;
             let records = records.map_err(|error| Failure::store(name, &error))?;
+            let controls = opened.console.controls().await;
+            let mut paused = controls.map_err(|error| Failure::store(name, &error))?;
+            paused.retain(|one| one.paused);
             let mut known = Vec::new();
             for record in records {
-                let behind = behind(&opened, &record).await?;
-                known.push((record, behind));
+                let beside = Beside {
+                    router: &config.router,
+                    behind: behind(&opened, &record).await?,
+                    paused: paused.clone(),
+                };
+                known.push((record, beside));
             }
             Ok(known)
         };
-        for (record, behind) in failed.keep(records.await).unwrap_or_default() {
-            let router = &config.router;
-            let beside = Beside { router, behind };
+        for (record, beside) in failed.keep(records.await).unwrap_or_default() {
             let failed =
                 |route: &RecordedRoute| matches!(route.status, Status::DeadLetter | Status::Retrying);
             if wanted.only_dead && !record.routes.iter().any(failed) {

@@ -39,12 +39,7 @@ pub async fn status(
                 .map(|one| format!("{name}: {}", control::line(one))),
         );
         decisions.extend(seen.jobs.iter().map(|job| format!("{name}: {}", unfinished(job))));
-        complaints.extend(
-            health
-                .reasons
-                .iter()
-                .map(|reason| format!("{name}: {}", reason.text)),
-        );
+        complaints.extend(health.problems().map(|reason| format!("{name}: {}", reason.text)));
         rows.push(row(name, &seen.stats));
     }
     if !out.is_json() && !rows.is_empty() {
@@ -132,7 +127,7 @@ fn unfinished(job: &Job) -> String {
 
 fn value(name: &str, seen: &Seen, health: &Health) -> Value {
     let stats = &seen.stats;
-    let problems: Vec<&str> = health.reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let problems: Vec<&str> = health.problems().map(|reason| reason.text.as_str()).collect();
     json!({
         "outbox": name,
         "queued": stats.queued,

@@ -21,7 +21,15 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
         .says("main: the destination events is paused by cli:ann since");
     place.send("order-1", "ORDER/1", "{}").expect(0);
     let bounded = "timeout --preserve-status --signal=INT 2 postrider run --until-empty";
-    place.shell(bounded);
+    place
+        .shell(bounded)
+        .complains("paused by a person: what is meant for it is held");
+    let checked = place.run(&["status", "--check", "--json"]).expect(0).json();
+    assert_eq!(
+        checked["problems"],
+        serde_json::json!([]),
+        "a pause is no problem"
+    );
     assert!(!place.path("events.jsonl").exists() || place.read("events.jsonl").is_empty());
     place
         .run(&["resume", "--destination", "events"])
@@ -56,6 +64,12 @@ fn a_paused_key_holds_back_its_own_events() {
         "{arrived}"
     );
     place.run(&["show", "held-1"]).expect(0).says("HELD");
+    place
+        .run(&["show", "held-1"])
+        .expect(0)
+        .says("the key ORDER/1 is paused by");
+    let free = place.run(&["show", "free-1", "--json"]).expect(0).json();
+    assert!(free[0].get("paused").is_none(), "{free}");
     place.run(&["status"]).expect(0).says("the key ORDER/1 is paused");
     place.run(&["resume", "--key", "ORDER/1"]).expect(0);
     place.run(&["run", "--until-empty"]).expect(0);

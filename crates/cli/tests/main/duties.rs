@@ -58,6 +58,39 @@ fn old_history_is_archived_and_removed_by_schedule_and_nothing_else_is_touched()
     assert_eq!(copies, 2, "{lines}");
 }
 
+/// Fault A2. Whatever the moment: what was put back is not put there again, and what was not is.
+#[test]
+fn a_restore_that_is_killed_goes_on() {
+    for (point, there) in [("operator.inside:2", 0), ("operator.after:2", 1)] {
+        let place = Place::busy();
+        let write = ["archive", "write", "--dir", "archive"];
+        place.age();
+        place.run(&write).expect(0).says("1 row");
+        place.run(&["audit"]).expect(0).says("archive");
+        let restore = ["archive", "restore", "--dir", "archive"];
+        let dies = place.run_with(&restore, &[("POSTRIDER_CRASH_AT", point)]);
+        assert_eq!(dies.code, -1, "it was killed: {}", dies.err);
+        let rows = "SELECT count(*) FROM outbox_restored";
+        assert_eq!(number(&place, rows), there);
+        let job = place.run(&["job", "list", "--json"]).expect(0).json();
+        let job = job["job"].as_str().unwrap().to_owned();
+        place
+            .run(&["replay", "--restored", &job, "--yes"])
+            .expect(1)
+            .complains("is running");
+        place.run(&["replay", "--restored", "nobody", "--yes"]).expect(1);
+        place
+            .run(&["archive", "restore", "--dir", "archive", "--job", "nobody"])
+            .expect(1);
+        place
+            .run(&[&restore[..], &["--job", &job]].concat())
+            .expect(0)
+            .says("1 row restored");
+        assert_eq!(number(&place, rows), 1);
+        place.run(&["replay", "--restored", &job, "--yes"]).expect(0);
+    }
+}
+
 /// Nobody drives it when its copy is sent; and what does not hang on a history goes without one.
 #[test]
 fn a_replay_that_was_left_is_ended_and_originals_go_without_a_history() {

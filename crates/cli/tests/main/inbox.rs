@@ -35,6 +35,32 @@ fn filled(place: &Place, file: &str, table: &str) {
     tx.commit().unwrap();
 }
 
+/// Fault A2. Whoever dies behind what he did has left a line that he was about to.
+#[test]
+fn who_forgets_and_dies_is_on_record() {
+    let place = Place::ready(&format!(
+        "{ORDERS_ONLY}\n[inbox.billing]\nurl = \"sqlite:postrider.db\"\ntable = \"seen\"\n"
+    ));
+    place.run(&["inbox", "migrate"]).expect(0);
+    filled(&place, "postrider.db", "seen");
+    let forget = ["inbox", "forget", "--consumer", "billing", "--id", "a", "--yes"];
+    let dies = place.run_with(&forget, &[("POSTRIDER_CRASH_AT", "forget.after:1")]);
+    assert_eq!(dies.code, -1, "it was killed: {}", dies.err);
+    let said = |n: usize, field: &str| {
+        let audit = place.run(&["audit", "--json"]).expect(0);
+        let line = audit.out.lines().nth(n).map(str::to_owned);
+        let line: serde_json::Value = serde_json::from_str(&line.expect("a line")).unwrap();
+        line[field].clone()
+    };
+    assert_eq!(said(0, "action"), "begin_forget");
+    assert_eq!(said(0, "touched"), 1);
+    place.run(&forget).expect(1);
+    assert_eq!(
+        (said(0, "action"), said(0, "touched")),
+        ("forget".into(), 0.into())
+    );
+}
+
 #[test]
 fn what_took_effect_is_forgotten_by_id_age_and_consumer() {
     let place = Place::empty();
