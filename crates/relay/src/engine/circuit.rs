@@ -146,8 +146,9 @@ impl Circuit {
         };
     }
 
-    /// How many events may be handed over now in one call; `probe` when a single head is wanted.
-    pub(super) fn room(&mut self, now: Time, batch: usize) -> Room {
+    /// How many events may be handed over now in one call; `probe` when a single head is wanted. What is urgent does not
+    /// wait for the pace.
+    pub(super) fn room(&mut self, now: Time, batch: usize, urgent: bool) -> Room {
         self.refill(now);
         if self.paused || self.tokens_short() {
             return Room::None;
@@ -160,7 +161,8 @@ impl Circuit {
                 Some(_) if self.calls > 0 => Room::None,
                 Some(size) => Room::Suspects(size.min(self.free(batch))),
                 None if self.calls >= self.concurrent => Room::None,
-                None => match self.free(batch) {
+                None => match self.paced(batch).min(self.free(batch)) {
+                    0 if urgent && self.free(batch) > 0 => Room::Urgent(self.free(batch)),
                     0 => Room::None,
                     size => Room::Batch(size),
                 },
@@ -168,18 +170,22 @@ impl Circuit {
         }
     }
 
-    /// How many events the limits leave room for, and the pace: rather half a batch later than a few events now.
-    fn free(&self, batch: usize) -> usize {
-        let pace = self.pace.amount().saturating_sub(self.in_flight);
-        if pace < batch.div_ceil(2) && self.calls > 0 {
-            return 0;
+    /// How many events the pace leaves room for: rather half a batch later than a few events now.
+    fn paced(&self, batch: usize) -> usize {
+        let paced = self.pace.amount().saturating_sub(self.in_flight);
+        match self.calls > 0 && paced < batch.div_ceil(2) {
+            true => 0,
+            false => paced.clamp(1, batch),
         }
+    }
+
+    /// How many events the limits leave room for.
+    fn free(&self, batch: usize) -> usize {
         let in_flight = self
             .limits
             .max_in_flight
             .map_or(usize::MAX, |max| max.max(1) as usize);
         let tokens = self.limits.max_rate.map_or(usize::MAX, |_| self.tokens as usize);
-        let batch = batch.min(pace.max(1));
         batch.min(in_flight.saturating_sub(self.in_flight)).min(tokens)
     }
 
@@ -192,7 +198,7 @@ impl Circuit {
         match room {
             Room::Probe => self.state = State::HalfOpen,
             Room::Suspects(_) => self.suspects.handed_over(true),
-            Room::Batch(_) => self.suspects.handed_over(false),
+            Room::Batch(_) | Room::Urgent(_) => self.suspects.handed_over(false),
             Room::None => {}
         }
     }
@@ -351,6 +357,8 @@ pub(super) enum Room {
     None,
     Probe,
     Batch(usize),
+    /// Events of the high lane only.
+    Urgent(usize),
     /// Events that were in lost calls, with nothing else in flight.
     Suspects(usize),
 }

@@ -1,10 +1,11 @@
 //! What must hold before a line may hand something over, and what is done about lines that may not for long.
 
-use postrider_core::DestinationId;
+use postrider_core::{DestinationId, Lane};
 
 use super::circuit::Circuit;
 use super::item::{Delivery, Item, ItemId, State};
 use super::line::LineId;
+use super::rows::lane_index;
 use super::{Engine, Time};
 
 impl Engine {
@@ -48,25 +49,26 @@ impl Engine {
         if self.circuits.iter().all(&closed) {
             return;
         }
-        let share = self.share();
         for index in 0..self.circuits.len() {
             let destination = DestinationId(index);
             if !closed(&self.circuits[index]) {
                 continue;
             }
-            let over = self.rows.pending_at(destination).queued > share;
+            let pending = self.rows.pending_at(destination);
+            let over = Lane::ALL.map(|lane| pending.queued(lane) > self.share(lane));
             let lasts = self.circuits[index].lasts();
             for line in self.rows.ready_lines(destination) {
-                if over || self.waits_half_decided(line, lasts) {
+                let lane = self.rows.line(line).map_or(Lane::Normal, |line| line.key.1);
+                if over[lane_index(lane)] || self.waits_half_decided(line, lasts) {
                     self.park_waiting(line);
                 }
             }
         }
     }
 
-    /// How many rows one destination may keep waiting in memory.
-    pub(super) fn share(&self) -> usize {
-        self.settings.window / (2 * self.circuits.len().max(1))
+    /// How many rows of a lane one destination may keep waiting in memory: all closed ones together less than half.
+    fn share(&self, lane: Lane) -> usize {
+        self.lane_cap(lane) / (2 * self.circuits.len().max(1))
     }
 
     /// Whether an event that waits in a line was refused elsewhere, or has arrived elsewhere and waits for long: that

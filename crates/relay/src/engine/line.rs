@@ -110,6 +110,10 @@ impl Rows {
         !self.ready.is_empty(destination)
     }
 
+    pub(super) fn has_ready_in(&self, destination: DestinationId, lane: Lane) -> bool {
+        self.ready.has((destination, lane))
+    }
+
     /// Takes the next line of a lane that can hand something over.
     pub(super) fn pop_ready(&mut self, destination: DestinationId, lane: Lane) -> Option<LineId> {
         let id = self.ready.pop((destination, lane))?;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use postrider_core::Lane;
+
 use super::{Call, Command, Engine, Time};
 
 /// The first wait after a read that found nothing; doubled up to the poll interval.
@@ -13,6 +15,8 @@ const ARM_AFTER: Duration = Duration::from_millis(15);
 /// a few rows cost the database as much as reads of many, beside the producers that it should serve.
 const PER_ROW: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(25);
+/// While a lane is full, how often the others are read: what is urgent may come at any time.
+const URGENT: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Bell {
@@ -77,8 +81,16 @@ impl Engine {
     /// A settle made room: what was left out for want of it is read at once.
     pub(super) fn read_on(&mut self, now: Time) {
         if self.reading.partly || self.reading.ranges.values().any(|floor| floor.more) {
-            self.reading.next_at = now;
+            self.reading.next_at = self.next_busy(now);
             self.reading.poll = Duration::ZERO;
+        }
+    }
+
+    /// When to read on while there is more: at once if there is room in all lanes.
+    fn next_busy(&self, now: Time) -> Time {
+        match Lane::ALL.iter().all(|lane| self.is_worth_reading(*lane)) {
+            true => now,
+            false => now.max(self.reading.asked_at + URGENT),
         }
     }
 
@@ -107,7 +119,7 @@ impl Engine {
             let at_once = more || found.parked || look_again || self.reading.partly;
             self.reading.poll = Duration::ZERO;
             self.reading.next_at = match at_once {
-                true => now,
+                true => self.next_busy(now),
                 false => now + (SOON + PER_ROW * found.rows as u32).min(LONGEST),
             };
             self.disarm(out);

@@ -21,13 +21,15 @@ const FOLLOWERS: u32 = 64;
 const LEAST_BYTES: usize = 64 << 10;
 /// The least rows a lane is asked for, and how long a read may take before it is asked for less: what is urgent and was
 /// written meanwhile waits for the next.
-const LEAST_ROWS: usize = 256;
+const LEAST_ROWS: usize = 512;
 const SOON: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) ranges: BTreeMap<(Shard, Lane), Floor>,
     pub(super) under_way: Option<UnderWay>,
+    /// When the last one was asked for.
+    pub(super) asked_at: Time,
     pub(super) next_at: Time,
     pub(super) poll: Duration,
     pub(super) empty: bool,
@@ -54,7 +56,6 @@ pub(super) struct Floor {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     call: Call,
-    started: Time,
     ranges: Vec<Range>,
     tokens: BTreeMap<Shard, Token>,
     sweep: bool,
@@ -68,6 +69,7 @@ impl Reading {
         Self {
             ranges: BTreeMap::new(),
             under_way: None,
+            asked_at: Time::default(),
             next_at: Time::default(),
             poll: Duration::ZERO,
             empty: false,
@@ -146,12 +148,12 @@ impl Engine {
             skip_dead: named(&|index| self.router.destinations()[index].dead_letter == DeadLetter::Skip),
         };
         let after_arming = self.reading.bell == Bell::Armed;
+        self.reading.asked_at = now;
         // A lane without room or a destination left out: that such a read finds nothing does not mean there is nothing.
         let partly =
             !read.parked.not_for.is_empty() || heads == 0 || ranges.len() < tokens.len() * Lane::ALL.len();
         self.reading.under_way = Some(UnderWay {
             call,
-            started: now,
             ranges,
             tokens,
             sweep,
@@ -195,11 +197,11 @@ impl Engine {
         }
         let mut ranges = Vec::new();
         for lane in Lane::ALL {
-            let free = self.lane_cap(lane).saturating_sub(self.rows.in_lane(lane));
-            let free = free.min(self.reading.pace.amount());
-            if free == 0 {
+            let free = self.free_in(lane);
+            if !self.is_worth_reading(lane) {
                 continue;
             }
+            let free = free.min(self.reading.pace.amount());
             let busy = serving
                 .iter()
                 .filter(|shard| self.floor(**shard, lane).more)
@@ -235,9 +237,19 @@ impl Engine {
 
     /// How many queued rows of a lane may be in memory. Each lane has room of its own, so that a backlog in one never
     /// keeps the others from being read.
-    fn lane_cap(&self, lane: Lane) -> usize {
+    pub(super) fn lane_cap(&self, lane: Lane) -> usize {
         let share = [2, 1, 4][lane_index(lane)];
         (self.settings.window / share).max(1)
+    }
+
+    fn free_in(&self, lane: Lane) -> usize {
+        self.lane_cap(lane).saturating_sub(self.rows.in_lane(lane))
+    }
+
+    /// Whether a lane has room for a good part of what fits in. A read of a few rows costs the database nearly as much
+    /// as one of many.
+    pub(super) fn is_worth_reading(&self, lane: Lane) -> bool {
+        self.free_in(lane) >= (self.lane_cap(lane) / 4).max(1)
     }
 
     /// The net under all floors: once in a while everything is looked through from zero, page by page.
@@ -282,7 +294,7 @@ impl Engine {
         }
         self.reading
             .pace
-            .answered(now, under_way.started, page.queued.len());
+            .answered(now, self.reading.asked_at, page.queued.len());
         let current = |shard: Shard| {
             let token = under_way.tokens.get(&shard);
             token.is_some() && token.copied() == self.leases.token(shard)
@@ -339,7 +351,8 @@ impl Engine {
             let (count, highest) = found.entry((row.shard, row.lane)).or_default();
             (*count, *highest) = (*count + 1, row.seq.max(*highest));
         }
-        let mut swept = true;
+        // A lane that was left out for want of room is still to be swept.
+        let mut swept = under_way.ranges.len() >= under_way.tokens.len() * Lane::ALL.len();
         for (range, read_to) in under_way.ranges.iter().zip(&page.read_to) {
             if !shards.contains(&range.shard) {
                 continue;

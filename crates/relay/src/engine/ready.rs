@@ -45,6 +45,10 @@ impl Ready {
         self.queues[destination.0].iter().all(BTreeMap::is_empty)
     }
 
+    pub(super) fn has(&self, (destination, lane): (DestinationId, Lane)) -> bool {
+        !self.queues[destination.0][lane_index(lane)].is_empty()
+    }
+
     /// How many lines stand in all queues.
     pub(super) fn len(&self) -> usize {
         self.queues.iter().flatten().map(BTreeMap::len).sum()

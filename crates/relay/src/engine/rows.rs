@@ -35,14 +35,19 @@ pub(super) struct Rows {
 /// Deliveries that wait to be handed over to a destination.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pending {
-    pub(super) queued: usize,
+    queued: [usize; 3],
     pub(super) parked: usize,
 }
 
 impl Pending {
-    fn of(&mut self, queued: bool) -> &mut usize {
+    /// Rows of `outbox` in a lane.
+    pub(super) fn queued(&self, lane: Lane) -> usize {
+        self.queued[lane_index(lane)]
+    }
+
+    fn of(&mut self, queued: bool, lane: Lane) -> &mut usize {
         match queued {
-            true => &mut self.queued,
+            true => &mut self.queued[lane_index(lane)],
             false => &mut self.parked,
         }
     }
@@ -204,9 +209,8 @@ impl Rows {
     }
 
     fn join(&mut self, id: ItemId, index: usize, seq: Seq, queued: bool) {
-        let Some(delivery) = self.items.get(id).map(|item| &item.deliveries[index]) else {
-            return;
-        };
+        let Some(item) = self.items.get(id) else { return };
+        let (delivery, lane) = (&item.deliveries[index], item.lane);
         let (line_id, destination) = (delivery.line, delivery.destination);
         let pending = matches!(delivery.state, State::Pending);
         let Some(line) = self.lines.get_mut(line_id) else {
@@ -218,7 +222,7 @@ impl Rows {
         }
         if pending {
             line.waiting.insert(seq, id);
-            *self.pending_at[destination.0].of(queued) += 1;
+            *self.pending_at[destination.0].of(queued, lane) += 1;
         }
         self.make_ready(line_id);
     }
@@ -228,7 +232,7 @@ impl Rows {
         let Some(item) = self.items.get_mut(id) else {
             return;
         };
-        let (seq, queued) = (item.seq, item.is_queued());
+        let (seq, lane, queued) = (item.seq, item.lane, item.is_queued());
         let delivery = &mut item.deliveries[index];
         let (line_id, destination) = (delivery.line, delivery.destination);
         let was_pending = matches!(delivery.state, State::Pending);
@@ -246,7 +250,7 @@ impl Rows {
                 line.parking.insert(seq);
             }
         }
-        let pending_at = self.pending_at[destination.0].of(queued);
+        let pending_at = self.pending_at[destination.0].of(queued, lane);
         *pending_at = (*pending_at + usize::from(is_pending)).saturating_sub(usize::from(was_pending));
         if decided {
             self.decided.insert((seq, id));
@@ -291,7 +295,7 @@ impl Rows {
         }
         for delivery in &item.deliveries {
             if matches!(delivery.state, State::Pending) {
-                *self.pending_at[delivery.destination.0].of(item.is_queued()) -= 1;
+                *self.pending_at[delivery.destination.0].of(item.is_queued(), item.lane) -= 1;
             }
             if let Some(line) = self.lines.get_mut(delivery.line) {
                 line.members -= 1;

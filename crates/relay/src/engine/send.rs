@@ -63,7 +63,8 @@ impl Engine {
     /// One call to one destination; false when there is no room or nothing to send.
     fn send_one(&mut self, now: Time, destination: DestinationId, out: &mut Vec<Command>) -> bool {
         let ordered = self.sinks[destination.0].ordered_batches;
-        let room = self.circuits[destination.0].room(now, self.settings.batch_size);
+        let urgent = self.rows.has_ready_in(destination, Lane::High);
+        let room = self.circuits[destination.0].room(now, self.settings.batch_size, urgent);
         let call = self.call();
         let (mut entries, mut outgoing) = (Vec::new(), Vec::new());
         match room {
@@ -74,7 +75,25 @@ impl Engine {
                 }
             }
             Room::Batch(size) | Room::Suspects(size) => {
-                self.fill(destination, size, ordered, call, &mut entries, &mut outgoing);
+                self.fill(
+                    (destination, &ROUND),
+                    size,
+                    ordered,
+                    call,
+                    &mut entries,
+                    &mut outgoing,
+                );
+            }
+            Room::Urgent(size) => {
+                let high = &[Lane::High];
+                self.fill(
+                    (destination, high),
+                    size,
+                    ordered,
+                    call,
+                    &mut entries,
+                    &mut outgoing,
+                );
             }
         }
         if entries.is_empty() {
@@ -125,7 +144,7 @@ impl Engine {
                 false
             }
             Room::Batch(_) => self.rows.ready_lines(destination).into_iter().any(ready),
-            Room::Probe | Room::None => return false,
+            Room::Urgent(_) | Room::Probe | Room::None => return false,
         };
         self.circuits[destination.0].suspects.give_turn(turn);
         turn || matches!(room, Room::Suspects(_))
@@ -151,7 +170,7 @@ impl Engine {
 
     fn fill(
         &mut self,
-        destination: DestinationId,
+        (destination, lanes): (DestinationId, &[Lane]),
         size: usize,
         ordered: bool,
         call: Call,
@@ -163,8 +182,8 @@ impl Engine {
         let per_line = if ordered { (size / 2).max(1) } else { 1 };
         let mut shut = Vec::new();
         let suspects = self.circuits[destination.0].suspects.room().is_some();
-        while entries.len() < size && empty < ROUND.len() && bytes < CALL_BYTES {
-            let lane = ROUND[turn % ROUND.len()];
+        while entries.len() < size && empty < lanes.len() && bytes < CALL_BYTES {
+            let lane = lanes[turn % lanes.len()];
             turn += 1;
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
