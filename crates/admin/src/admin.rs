@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use postrider_core::{Console, Secret};
+use postrider_core::{Console, Effects, Secret};
+use postrider_listener::Listener;
 use postrider_relay::{Observer, Relay};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -101,6 +102,11 @@ impl Admin {
     /// What a listener must be built with in order to be counted.
     pub fn listener_observer(&self) -> Arc<dyn postrider_listener::Observer> {
         Arc::new(self.inner.metrics.listeners.clone())
+    }
+
+    /// Watches a listener: `/health/listener` says how it is.
+    pub fn watch_listener<E: Effects>(&self, listener: &Listener<E>) {
+        self.inner.metrics.listening.watch(listener);
     }
 
     /// Watches a relay, whose outbox is asked through this console.

@@ -1,8 +1,8 @@
 //! What an operator asks a running relay over HTTP: is it alive, is it healthy, how much waits, how fast does it go.
 //!
-//! [`Admin`] watches relays and answers `/health/live`, `/health/ready`, `/health/outbox`, `/stats` and `/metrics`. The
-//! binary `postrider run` serves it; a service that embeds a relay merges [`Admin::router`] into its own, or calls
-//! [`Admin::serve`].
+//! [`Admin`] watches relays and answers `/health/live`, `/health/ready`, `/health/outbox`, `/health/listener`, `/stats`
+//! and `/metrics`. The binary serves it for `postrider run` and `postrider listen`; a service that embeds a relay
+//! merges [`Admin::router`] into its own, or calls [`Admin::serve`].
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -34,6 +34,7 @@ mod guard;
 mod health;
 mod lasting;
 mod listeners;
+mod listening;
 mod metrics;
 mod rate;
 mod router;
@@ -46,4 +47,4 @@ pub use admin::{Admin, Options};
 pub use guard::{RefusedAddress, check_address};
 pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;
-pub use webhook::Webhook;
+pub use webhook::{Answered, Unanswered, Webhook};

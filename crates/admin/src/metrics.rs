@@ -21,6 +21,7 @@ use crate::admin::Picture;
 use crate::gauges::Sampled;
 use crate::lasting::Lasting;
 use crate::listeners::Listeners;
+use crate::listening::Listening;
 use crate::rate::Rate;
 use crate::series::{Counters, Histograms, call, histogram, only, place};
 
@@ -37,6 +38,7 @@ pub(crate) struct Metrics {
     pub(crate) calls: Lasting<&'static str, String>,
     /// What the listeners of this process do.
     pub(crate) listeners: Listeners,
+    pub(crate) listening: Listening,
     registry: Registry,
     published: Counters,
     replayed: Counters,
@@ -69,6 +71,7 @@ impl Metrics {
             circuits: Lasting::default(),
             calls: Lasting::default(),
             listeners: Listeners::default(),
+            listening: Listening::default(),
             registry: Registry::default(),
             published: Counters::default(),
             replayed: Counters::default(),
@@ -97,6 +100,7 @@ impl Metrics {
         let registry = &mut self.registry;
         self.gauges.register(registry);
         self.listeners.register(registry);
+        self.listening.register(registry);
         registry.register("postrider_published",
             "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
         registry.register("postrider_replayed",
@@ -162,6 +166,7 @@ impl Metrics {
         for picture in pictures {
             self.gauges.show(picture);
         }
+        self.listening.show();
         self.late.set(late.as_secs_f64());
         self.lines_dropped.inner().store(lines_dropped, Ordering::Relaxed);
         let mut text = String::new();

@@ -28,6 +28,7 @@ impl Admin {
     pub fn router(&self) -> Router {
         let guarded = Router::new()
             .route("/health/outbox", get(outbox))
+            .route("/health/listener", get(listener))
             .route("/stats", get(stats))
             .route("/metrics", get(metrics))
             .layer(middleware::from_fn_with_state(self.inner.clone(), ask_for_token));
@@ -88,6 +89,16 @@ async fn outbox(State(admin): State<Arc<Inner>>, Query(which): Query<Which>) -> 
     json_answer(code, &value)
 }
 
+/// Whether messages can flow to every consumer.
+async fn listener(State(admin): State<Arc<Inner>>) -> Answer {
+    let (all_well, value) = admin.metrics.listening.document();
+    let code = match all_well {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json_answer(code, &value)
+}
+
 async fn stats(State(admin): State<Arc<Inner>>, Query(which): Query<Which>) -> Answer {
     let wanted = which.outbox;
     let pictures = admin.pictures(wanted.as_deref()).await;
@@ -130,8 +141,8 @@ fn unknown(admin: &Inner) -> Answer {
 }
 
 async fn nothing() -> Answer {
-    let text =
-        "there is nothing here; ask for /health/live, /health/ready, /health/outbox, /stats or /metrics";
+    let text = "there is nothing here; ask for /health/live, /health/ready, /health/outbox, /health/listener, \
+        /stats or /metrics";
     complaint(StatusCode::NOT_FOUND, text)
 }
 

@@ -11,11 +11,13 @@ use crate::args::{
 mod archive;
 mod dead;
 mod inbox;
+mod listen;
 mod operate;
 
 pub use archive::{ArchiveArgs, ArchiveCommand};
 pub use dead::DeadCommand;
 pub use inbox::{ForgetArgs, InboxCommand};
+pub use listen::ListenArgs;
 pub use operate::{JobArg, JobCommand, ScheduleCommand};
 
 const EXIT_CODES: &str = "\
@@ -125,6 +127,12 @@ Exit code 3 if whoever reads the events on standard output goes away.")]
         #[arg(long, value_name = "NAME")]
         outbox: Option<String>,
     },
+
+    /// Post the events of a queue to a url, each once as far as that can be, until stopped
+    ///
+    /// A consumer for any language: an inbox in front, order per key, retries, dead letters. Stopped by SIGINT or SIGTERM.
+    #[command(after_long_help = listen::HELP)]
+    Listen(Box<ListenArgs>),
 
     /// Commit one event, or many from standard input, in one transaction
     ///

@@ -19,6 +19,7 @@ mod duties;
 mod failure;
 mod inbox;
 mod lines;
+mod listen;
 mod logging;
 mod output;
 #[cfg(feature = "postgres")]
@@ -45,6 +46,9 @@ use crate::output::Output;
 
 /// The demo is a service, a relay and a consumer in one process.
 const DEMO_THREADS: usize = 3;
+
+/// Calls wait for others most of the time.
+const LISTEN_THREADS: usize = 2;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -75,6 +79,9 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
         }
         command => {
             let config = config::load(cli.config.as_deref())?;
+            if let Command::Listen(args) = command {
+                return listen(&config, out, args, cli.json);
+            }
             let Command::Run {
                 until_empty,
                 migrate,
@@ -97,6 +104,14 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
             done
         }
     }
+}
+
+fn listen(config: &Config, out: Output, args: &cli::ListenArgs, json: bool) -> Result<Done, Failure> {
+    let lines = logging::configured(&config.log, json)?;
+    let listening = run::listen::listen(config, out, args, lines.dropped());
+    let done = runtime(LISTEN_THREADS)?.block_on(Box::pin(listening));
+    lines.flush();
+    done
 }
 
 /// A thread for each outbox, as far as there are cores. An event passes from task to task a dozen times on its way, and
@@ -132,7 +147,7 @@ fn needs_sqlite(what: &str) -> Failure {
 async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Done, Failure> {
     match command {
         // `start` has seen to them.
-        Command::Init { .. } | Command::Demo(_) | Command::Run { .. } => Ok(Done::Fine),
+        Command::Init { .. } | Command::Demo(_) | Command::Run { .. } | Command::Listen(_) => Ok(Done::Fine),
         Command::Migrate(command) => migrate(command, config, out).await,
         Command::Config(ConfigCommand::Check) => run::config::check(config, out),
         Command::Config(ConfigCommand::Show) => run::config::show(config, out),

@@ -1,7 +1,9 @@
-//! From configuration to a RabbitMQ sink.
+//! From configuration to a RabbitMQ sink or source.
 
 use postrider_core::causes;
-use postrider_rabbitmq::{Binding, Exchange, Queue, RabbitError, RabbitOptions, RabbitSink, Topology};
+use postrider_rabbitmq::{
+    Binding, Exchange, Queue, RabbitError, RabbitOptions, RabbitSink, RabbitSource, Topology,
+};
 
 use crate::config::{Broker, Declare, Preset, Problem, Rabbit};
 use crate::failure::Failure;
@@ -10,6 +12,18 @@ use crate::wire::refuse;
 /// Makes the sink of a broker. Nothing is connected yet: its relay does that when it starts.
 pub fn open(name: &str, broker: &Broker, rabbit: &Rabbit) -> Result<RabbitSink, Failure> {
     RabbitSink::new(options(name, broker, rabbit)).map_err(|error| unusable(name, broker, &error))
+}
+
+/// Makes a consumer of a queue. Nothing is connected yet.
+pub fn source(
+    name: &str,
+    broker: &Broker,
+    rabbit: &Rabbit,
+    queue: &str,
+    prefetch: u16,
+) -> Result<RabbitSource, Failure> {
+    let options = options(name, broker, rabbit).prefetch(prefetch);
+    RabbitSource::new(options, queue).map_err(|error| unusable(name, broker, &error))
 }
 
 /// Whether the sink can read its settings. Nothing is connected.

@@ -163,6 +163,9 @@ pub fn check(config: &Config) -> Result<(), Failure> {
     for (name, inbox) in &config.inboxes {
         crate::inbox::check(name, inbox)?;
     }
+    for (name, listener) in &config.listeners {
+        crate::listen::check(config, name, listener)?;
+    }
     for (name, broker) in &config.brokers {
         match &broker.kind {
             Kind::Other { scheme, .. } => {
@@ -195,7 +198,8 @@ pub fn sinks(config: &Config) -> Result<BTreeMap<String, Arc<dyn Sink>>, Failure
     Ok(sinks)
 }
 
-fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
+/// Opens one broker for publishing.
+pub fn sink(name: &str, broker: &Broker) -> Result<Arc<dyn Sink>, Failure> {
     #[cfg(feature = "file")]
     let failed = |error: postrider_file::FileError| {
         Failure::backend(format!("the broker {name:?} cannot be opened"))

@@ -84,6 +84,7 @@ impl Calls {
             CallError::Handler(error) => ApplyError::Handler { at, error },
             CallError::Away(error) => ApplyError::Store(error),
         })?;
+        tracing::debug!(consumer, event_id = event.event_id(), "called, to be recorded");
         // It has happened. To give up now would make it happen again, so a database that is away is waited for.
         let mut turns = Turns::default();
         loop {

@@ -16,11 +16,10 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         .brokers
         .keys()
         .filter(|name| {
-            config
-                .router
-                .destinations()
-                .iter()
-                .all(|destination| destination.broker != **name)
+            let mut destinations = config.router.destinations().iter();
+            let mut listeners = config.listeners.values();
+            destinations.all(|destination| destination.broker != **name)
+                && listeners.all(|listener| listener.broker != **name && listener.dead_broker != **name)
         })
         .collect();
     let unreachable = unreachable(config);

@@ -13,6 +13,7 @@ pub mod events;
 pub mod inbox;
 pub mod init;
 pub mod job;
+pub mod listen;
 pub mod migrate;
 mod named;
 mod page;

@@ -50,7 +50,7 @@ pub fn serve(config: &Config, admin: &Admin) -> Result<Option<Serving>, Failure>
         .advice("set `listen` in [admin] to an address that is free, or to \"off\"")),
         Err(error) => {
             let advice = "set `listen` in [admin] to an address of its own, or to \"off\"";
-            tracing::warn!(%address, %error, advice, "health and metrics are not served; publishing goes on");
+            tracing::warn!(%address, %error, advice, "health and metrics are not served; the work goes on");
             Ok(None)
         }
     }

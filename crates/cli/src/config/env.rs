@@ -17,7 +17,7 @@ use super::nearest::suggestion;
 const PREFIX: &str = "POSTRIDER__";
 
 /// The tables whose keys are names that people choose.
-const NAMED: [&str; 3] = ["outbox", "inbox", "broker"];
+const NAMED: [&str; 4] = ["outbox", "inbox", "broker", "listener"];
 
 /// Lays the variables over the tree.
 pub fn overlay<'i>(

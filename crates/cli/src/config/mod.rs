@@ -13,6 +13,7 @@ pub mod duration;
 mod env;
 mod error;
 mod inbox;
+mod listener;
 mod load;
 mod mask;
 mod nearest;
@@ -42,6 +43,7 @@ pub use broker::{Broker, Kind};
 pub use cleanup::{Cleanup, Format, Log};
 pub use error::{ConfigError, Place as ErrorPlace, Problem};
 pub use inbox::Inbox;
+pub use listener::{From as ListenFrom, Listener, ListenerTable};
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
@@ -53,6 +55,7 @@ pub use rabbitmq::Rabbit;
 #[cfg(any(test, feature = "rabbitmq"))]
 pub use rabbitmq::{Declare, Preset};
 pub use relay::Relay;
+pub use scalar::Hidden;
 pub use secret::open_to_others;
 
 /// The file as it is written.
@@ -65,6 +68,8 @@ struct Document {
     inbox: BTreeMap<Spanned<String>, inbox::InboxTable>,
     #[serde(default)]
     broker: BTreeMap<Spanned<String>, broker::BrokerTable>,
+    #[serde(default)]
+    listener: BTreeMap<Spanned<String>, ListenerTable>,
     #[serde(default)]
     route: Vec<route::RouteTable>,
     relay: Option<Spanned<relay::RelayTable>>,
@@ -87,6 +92,8 @@ pub struct Config {
     /// The inboxes that are configured; without any, there may be one beside each outbox.
     pub inboxes: BTreeMap<String, Inbox>,
     pub brokers: BTreeMap<String, Broker>,
+    /// What `postrider listen` does.
+    pub listeners: BTreeMap<String, Listener>,
     pub router: Router,
     pub relay: Relay,
     pub log: Log,
@@ -129,6 +136,13 @@ impl Document {
             let broker = table.resolve(&name)?;
             brokers.insert(name.into_inner(), broker);
         }
+        let mut listeners = BTreeMap::new();
+        for (name, table) in self.listener {
+            check_name(&name)?;
+            secret_files.extend(table.secret_file());
+            let listener = table.resolve(&name, &brokers)?;
+            listeners.insert(name.into_inner(), listener);
+        }
         require(
             "outbox",
             "[outbox.main]\\nurl = \"sqlite:postrider.db\"",
@@ -152,6 +166,7 @@ impl Document {
             outboxes,
             inboxes,
             brokers,
+            listeners,
             router,
             relay,
             log: self.log.resolve()?,

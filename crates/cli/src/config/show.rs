@@ -46,6 +46,10 @@ impl Config {
             let inboxes = self.inboxes.iter();
             value["inbox"] = inboxes.map(|(name, it)| (name.clone(), inbox(it))).collect();
         }
+        if !self.listeners.is_empty() {
+            let listeners = self.listeners.iter();
+            value["listener"] = listeners.map(|(name, it)| (name.clone(), it.show())).collect();
+        }
         if let Some(on_dead) = &self.on_dead {
             value["on_dead"] = json!({ "timeout": show(on_dead.timeout) });
             if let Some(command) = &on_dead.command {
@@ -226,7 +230,8 @@ fn relay(it: &Relay) -> Value {
     value
 }
 
-fn retry(it: &RetryPolicy) -> Value {
+/// How something is tried again.
+pub fn retry(it: &RetryPolicy) -> Value {
     json!({
         "base": show(it.base),
         "multiplier": it.multiplier,

@@ -2,7 +2,7 @@
 
 use crate::support::Place;
 
-const COMMANDS: [&[&str]; 40] = [
+const COMMANDS: [&[&str]; 41] = [
     &["demo"],
     &["init"],
     &["migrate", "up"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 40] = [
     &["config", "show"],
     &["route", "explain"],
     &["run"],
+    &["listen"],
     &["send"],
     &["status"],
     &["show"],
@@ -45,6 +46,16 @@ const COMMANDS: [&[&str]; 40] = [
     &["archive", "restore"],
 ];
 
+const LISTENER: &str = r#"
+[broker.dead]
+url = "file:dead.jsonl"
+
+[listener.billing]
+url = "http://127.0.0.1:8080/events"
+broker = "events"
+dead_letters = { broker = "dead" }
+"#;
+
 fn examples(place: &Place, command: &[&str]) -> Vec<String> {
     let help = place.run(&[command, &["--help"]].concat()).expect(0).out;
     let (_, rest) = help
@@ -67,6 +78,12 @@ fn place_for(command: &[&str]) -> (Place, String) {
     let place = match command {
         ["init"] | ["demo"] => Place::empty(),
         ["show" | "tail" | "replay"] | ["archive" | "dead" | "job" | "schedule", ..] => Place::busy(),
+        ["listen"] => {
+            let config = format!("{}{LISTENER}", crate::support::ORDERS_ONLY);
+            let place = Place::ready(&config);
+            place.run(&["inbox", "migrate"]).expect(0);
+            place
+        }
         _ => Place::ready(crate::support::ORDERS_ONLY),
     };
     if matches!(command, ["job", verb] if *verb != "list") {

@@ -12,7 +12,7 @@ use crate::support::{ORDERS_ONLY, Place, Running};
 const CANARY: &str = "canary-c0ffee-not-for-anybody";
 
 /// A port that nobody has at the moment.
-fn port() -> u16 {
+pub fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -20,7 +20,7 @@ fn port() -> u16 {
         .port()
 }
 
-fn ask(port: u16, path: &str, headers: &str) -> Option<(u16, String)> {
+pub fn ask(port: u16, path: &str, headers: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n");

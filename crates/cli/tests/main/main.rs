@@ -11,6 +11,7 @@ mod dead;
 mod demo;
 mod duties;
 mod edit;
+mod endpoint;
 mod events;
 mod faults;
 mod flow;
@@ -18,6 +19,7 @@ mod help;
 mod http;
 mod inbox;
 mod jobs;
+mod listen;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod purge;

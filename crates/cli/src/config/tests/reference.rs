@@ -130,6 +130,32 @@ fn the_reference_sets_every_key_of_inboxes() {
 }
 
 #[test]
+fn the_reference_sets_every_key_of_listeners() {
+    use postrider_listener::{Order, Replays};
+    let config = reference();
+    let mails = &config.listeners["mails"];
+    assert_eq!(mails.url.host(), "mailer.internal");
+    assert_eq!(
+        (mails.broker.as_str(), mails.consumer.as_str()),
+        ("rabbit", "mailer")
+    );
+    assert_eq!(mails.from, ListenFrom::Queue("orders".to_owned()));
+    assert_eq!(mails.inbox.as_deref(), Some("mailer"));
+    assert_eq!(mails.dead_broker, "rabbit");
+    assert_eq!(mails.dead_address.get("routing_key"), Some("mails"));
+    assert_eq!((mails.concurrency, mails.prefetch), (4, 50));
+    assert_eq!((mails.order, mails.replays), (Order::None, Replays::Apply));
+    assert_eq!((mails.timeout, mails.drain_timeout), (secs(30), secs(40)));
+    assert_eq!((mails.redelivery_limit, mails.envelope), (5, Envelope::Raw));
+    assert_eq!(mails.horizon, Some(secs(60 * 86_400)));
+    assert_eq!((mails.retry.max, mails.retry.max_attempts), (secs(20), 5));
+    let audit = &config.listeners["audit"];
+    let position = "audit.position".into();
+    assert_eq!(audit.from, ListenFrom::File { position });
+    assert_eq!((audit.consumer.as_str(), audit.timeout), ("audit", secs(15)));
+}
+
+#[test]
 fn the_reference_sets_every_key_of_routes() {
     let config = reference();
     let [first, second, third] = config.router.routes() else {
