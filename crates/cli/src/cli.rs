@@ -130,7 +130,8 @@ Exit code 3 if whoever reads the events on standard output goes away.")]
 
     /// Post the events of a queue to a url, each once as far as that can be, until stopped
     ///
-    /// A consumer for any language: an inbox in front, order per key, retries, dead letters. Stopped by SIGINT or SIGTERM.
+    /// A consumer for any language: an inbox in front, order per key, retries, dead letters. Stopped by SIGINT or
+    /// SIGTERM.
     #[command(after_long_help = listen::HELP)]
     Listen(Box<ListenArgs>),
 

@@ -115,9 +115,9 @@ fn only(values: &str) -> String {
 const HEAD: usize = column::PAGES + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
-/// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event. What
-/// was sent from the row's own place is what a person has edited since. The bounds on the time leave the partitions of
-/// other days out.
+/// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event.
+/// What was sent from the row's own place is what a person has edited since. The bounds on the time leave the
+/// partitions of other days out.
 pub(crate) fn sent_before(table: &str) -> String {
     let sent = sent(table, "$17");
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");

@@ -24,8 +24,8 @@ pub(crate) const TAKEN: &str = "({entry} -> 'beside' IS NOT NULL AND EXISTS (
 pub(crate) const EDITED: &str = "(coalesce(o.edited, 0) > ({entry} ->> 'version')::bigint)";
 
 /// The fields of an object that [`park`] makes, but for the destination.
-pub(crate) const PARK: &str = "dead boolean, wait bigint, at bigint, attempts bigint, failures bigint, maybe_sent boolean, \
-     kind text, text text, alike text";
+pub(crate) const PARK: &str = "dead boolean, wait bigint, at bigint, attempts bigint, failures bigint, \
+     maybe_sent boolean, kind text, text text, alike text";
 
 /// When such an object is to be tried next.
 pub(crate) const NEXT_ATTEMPT: &str = "coalesce('epoch'::timestamptz + k.at * interval '1 microsecond', \

@@ -12,10 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{SOON, Stage, dead_address, message};
 
+type Answer = dyn Fn(&Received) -> Result<(), CallError> + Send + Sync;
+
 /// What is called, and what it answers.
 struct Outside {
     called: Mutex<Vec<String>>,
-    answer: Box<dyn Fn(&Received) -> Result<(), CallError> + Send + Sync>,
+    answer: Box<Answer>,
 }
 
 impl Outside {

@@ -146,8 +146,8 @@ impl Circuit {
         };
     }
 
-    /// How many events may be handed over now in one call; `probe` when a single head is wanted. What is urgent does not
-    /// wait for the pace.
+    /// How many events may be handed over now in one call; `probe` when a single head is wanted. What is urgent does
+    /// not wait for the pace.
     pub(super) fn room(&mut self, now: Time, batch: usize, urgent: bool) -> Room {
         self.refill(now);
         if self.paused || self.tokens_short() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Time;
 
-/// How long the shortest answer is remembered, at least. What is far away is slow even when it is asked for little; that
-/// is found out anew by asking for little once in a while.
+/// How long the shortest answer is remembered, at least. What is far away is slow even when it is asked for little;
+/// that is found out anew by asking for little once in a while.
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// What an answer that came late leaves of the amount, and how much whole rounds of answers in time add to it.
 const LESS: f64 = 0.75;

@@ -163,7 +163,8 @@ impl Engine {
         out.push(Command::Read(call, read));
     }
 
-    /// How many heads there is room for. What waits for a destination that can take no more leaves room for the others'.
+    /// How many heads there is room for. What waits for a destination that can take no more leaves room for the
+    /// others'.
     fn free_heads(&self, crowded: &[bool]) -> usize {
         let waiting = |index| self.rows.pending_at(DestinationId(index)).parked;
         let held_up: usize = (0..crowded.len())
