@@ -22,13 +22,17 @@ pub struct Beside<'a> {
 
 impl Beside<'_> {
     /// The pauses that keep an event from going on.
-    fn paused<'a>(&'a self, record: &'a EventRecord) -> impl Iterator<Item = &'a InForce> {
+    fn paused<'a>(&'a self, outbox: &'a str, record: &'a EventRecord) -> impl Iterator<Item = &'a InForce> {
         let undone = |route: &&RecordedRoute| route.status == Status::Pending || route.status.is_parked();
         self.paused.iter().filter(move |one| {
             let mut undone = record.routes.iter().filter(undone);
             match &one.scope {
                 Scope::Outbox => undone.next().is_some(),
-                Scope::Destination(name) => undone.any(|route| route.destination.as_ref() == Some(name)),
+                Scope::Destination(name) => undone.any(|route| match &route.destination {
+                    Some(to) => to == name,
+                    // Queued, it goes where the configuration of today sends it.
+                    None => self.is_routed_to(outbox, record, name),
+                }),
                 // Copies of a replay and what is scheduled stand outside of their key.
                 Scope::Key(key) => {
                     let stands_out = |route: &RecordedRoute| route.status == Status::Scheduled;
@@ -36,6 +40,13 @@ impl Beside<'_> {
                 }
             }
         })
+    }
+
+    fn is_routed_to(&self, outbox: &str, record: &EventRecord, name: &DestinationName) -> bool {
+        let event = record.event.as_ref().ok();
+        let route = event.and_then(|event| self.router.matching(outbox, event));
+        let to = route.map(|(_, route)| route.to.iter()).unwrap_or_default();
+        to.into_iter().any(|id| self.router.destination(*id).name == *name)
     }
 
     /// Where a destination sends the event, as far as the configuration of today tells.
@@ -86,7 +97,7 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
         "status": record.status().as_str(),
         "destinations": record.routes.iter().map(route).collect::<Vec<_>>(),
     });
-    let paused: Vec<Value> = beside.paused(record).map(control::value).collect();
+    let paused: Vec<Value> = beside.paused(outbox, record).map(control::value).collect();
     if !paused.is_empty() {
         value["paused"] = paused.into();
     }
@@ -181,7 +192,7 @@ pub fn print(
         ("status", record.status().as_str().to_owned()),
         ("created", time(record.created_at)),
     ];
-    lines.extend(beside.paused(record).map(|one| ("paused", control::line(one))));
+    lines.extend(beside.paused(outbox, record).map(|one| ("paused", control::line(one))));
     if let Some(replay) = &record.replay {
         lines.push(("copy of", format!("the replay {}", whole(replay.as_str()))));
     }

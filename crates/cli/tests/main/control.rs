@@ -20,6 +20,10 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
         .expect(0)
         .says("main: the destination events is paused by cli:ann since");
     place.send("order-1", "ORDER/1", "{}").expect(0);
+    place
+        .run(&["show", "order-1"])
+        .expect(0)
+        .says("the destination events is paused by cli:ann");
     let bounded = "timeout --preserve-status --signal=INT 2 postrider run --until-empty";
     place
         .shell(bounded)
