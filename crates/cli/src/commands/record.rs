@@ -46,7 +46,8 @@ impl Beside<'_> {
         let event = record.event.as_ref().ok();
         let route = event.and_then(|event| self.router.matching(outbox, event));
         let to = route.map(|(_, route)| route.to.iter()).unwrap_or_default();
-        to.into_iter().any(|id| self.router.destination(*id).name == *name)
+        to.into_iter()
+            .any(|id| self.router.destination(*id).name == *name)
     }
 
     /// Where a destination sends the event, as far as the configuration of today tells.
@@ -192,7 +193,11 @@ pub fn print(
         ("status", record.status().as_str().to_owned()),
         ("created", time(record.created_at)),
     ];
-    lines.extend(beside.paused(outbox, record).map(|one| ("paused", control::line(one))));
+    lines.extend(
+        beside
+            .paused(outbox, record)
+            .map(|one| ("paused", control::line(one))),
+    );
     if let Some(replay) = &record.replay {
         lines.push(("copy of", format!("the replay {}", whole(replay.as_str()))));
     }

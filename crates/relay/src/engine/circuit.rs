@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_core::{Address, Limits, RetryPolicy, Seq};
 
 use super::Time;
-use super::pace::Pace;
+use super::pace::{Haste, Pace};
 use super::suspects::Suspects;
 
 /// Refusals in a row, with no success between, after which the destination and not the events is at fault.
@@ -146,9 +146,8 @@ impl Circuit {
         };
     }
 
-    /// How many events may be handed over now in one call; `probe` when a single head is wanted. What is urgent does
-    /// not wait for the pace.
-    pub(super) fn room(&mut self, now: Time, batch: usize, urgent: bool) -> Room {
+    /// How many events may be handed over now in one call; `probe` when a single head is wanted.
+    pub(super) fn room(&mut self, now: Time, batch: usize, haste: Haste) -> Room {
         self.refill(now);
         if self.paused || self.tokens_short() {
             return Room::None;
@@ -161,10 +160,10 @@ impl Circuit {
                 Some(_) if self.calls > 0 => Room::None,
                 Some(size) => Room::Suspects(size.min(self.free(batch))),
                 None if self.calls >= self.concurrent => Room::None,
-                None => match self.paced(batch).min(self.free(batch)) {
-                    0 if urgent && self.free(batch) > 0 => Room::Urgent(self.free(batch)),
-                    0 => Room::None,
-                    size => Room::Batch(size),
+                None => match (self.paced(batch).min(self.free(batch)), self.free(batch), haste) {
+                    (_, 0, _) | (0, _, Haste::Expected) => Room::None,
+                    (_, size, Haste::None) | (size @ 1.., _, _) => Room::Batch(size),
+                    (0, size, Haste::Now) => Room::Urgent(size),
                 },
             },
         }

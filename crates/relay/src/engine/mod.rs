@@ -23,6 +23,7 @@ mod plant;
 mod poll;
 mod read;
 mod ready;
+mod room;
 mod rows;
 mod send;
 mod settle;

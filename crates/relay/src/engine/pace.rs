@@ -12,6 +12,17 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const LESS: f64 = 0.75;
 const MORE: f64 = 0.25;
 
+/// Whether something is urgent. Where nothing is, whatever makes the work faster is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// Nothing was for long.
+    None,
+    /// Something was lately: the pace is kept, so that the next overtakes the rest.
+    Expected,
+    /// Something is, and does not wait for the pace.
+    Now,
+}
+
 /// An amount between two bounds that follows the time of the answers.
 #[derive(Debug)]
 pub(super) struct Pace {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postrider_core::Lane;
 
+use super::pace::Haste;
 use super::{Call, Command, Engine, Time};
 
 /// The first wait after a read that found nothing; doubled up to the poll interval.
@@ -15,8 +16,9 @@ const ARM_AFTER: Duration = Duration::from_millis(15);
 /// a few rows cost the database as much as reads of many, beside the producers that it should serve.
 const PER_ROW: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(25);
-/// While a lane is full, how often the others are read: what is urgent may come at any time.
+/// While a lane is full, how often the others are read: while something urgent may come at any time, and else.
 const URGENT: Duration = Duration::from_millis(10);
+const CALM: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Bell {
@@ -86,12 +88,17 @@ impl Engine {
         }
     }
 
-    /// When to read on while there is more: at once if there is room in all lanes.
+    /// When to read on while there is more: at once if there is room in a lane that has more, or in all.
     fn next_busy(&self, now: Time) -> Time {
-        match Lane::ALL.iter().all(|lane| self.is_worth_reading(*lane)) {
-            true => now,
-            false => now.max(self.reading.asked_at + URGENT),
-        }
+        let worth = |lane: &Lane| self.is_worth_reading(*lane);
+        let more = |lane: &Lane| self.reading.has_more(*lane);
+        let wait = match self.reading.haste(now) {
+            _ if Lane::ALL.iter().all(worth) => Duration::ZERO,
+            _ if Lane::ALL.iter().any(|lane| worth(lane) && more(lane)) => Duration::ZERO,
+            Haste::None => CALM,
+            _ => URGENT,
+        };
+        now.max(self.reading.asked_at + wait)
     }
 
     /// When the next read is due; none while one is under way or none can be made, so that nobody wakes in vain.

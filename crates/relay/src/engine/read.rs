@@ -3,19 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use postrider_core::{
-    DeadLetter, DestinationId, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token,
-};
+use postrider_core::{DeadLetter, Lane, Page, ParkedRange, Range, Read, Seq, Shard, StoreError, Token};
 
 use super::again::Again;
 use super::note::Note;
-use super::pace::Pace;
+use super::pace::{Haste, Pace};
 use super::poll::{self, Bell, Found};
-use super::rows::lane_index;
 use super::{Call, Command, Engine, Plant, Time};
 
-/// Due heads per read, and rows behind each.
-const HEADS: usize = 256;
+/// Rows behind each due head.
 const FOLLOWERS: u32 = 64;
 /// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
 const LEAST_BYTES: usize = 64 << 10;
@@ -23,6 +19,8 @@ const LEAST_BYTES: usize = 64 << 10;
 /// written meanwhile waits for the next.
 const LEAST_ROWS: usize = 512;
 const SOON: Duration = Duration::from_millis(10);
+/// For how long the next urgent row is expected behind one.
+const HASTE: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -43,6 +41,8 @@ pub(super) struct Reading {
     /// How far the sweep under way has come, per range.
     sweep: Option<BTreeMap<(Shard, Lane), Seq>>,
     pace: Pace,
+    /// When a row of the high lane was read last.
+    urgent_at: Option<Time>,
 }
 
 /// How far a range has been read: everything at or below is settled or in memory.
@@ -80,6 +80,22 @@ impl Reading {
             swept_at: None,
             sweep: None,
             pace: Pace::new(LEAST_ROWS, window, SOON),
+            urgent_at: None,
+        }
+    }
+
+    /// Whether the last read of a lane left something behind.
+    pub(super) fn has_more(&self, lane: Lane) -> bool {
+        self.ranges
+            .iter()
+            .any(|((_, of), floor)| *of == lane && floor.more)
+    }
+
+    /// Whether something urgent may come at any moment.
+    pub(super) fn haste(&self, now: Time) -> Haste {
+        match self.urgent_at {
+            Some(at) if now - at < HASTE => Haste::Expected,
+            _ => Haste::None,
         }
     }
 
@@ -106,7 +122,7 @@ impl Engine {
             return;
         }
         let sweep = self.sweep_due(now);
-        let ranges = self.ranges(sweep);
+        let ranges = self.ranges(now, sweep);
         let crowded: Vec<bool> = (0..self.circuits.len())
             .map(|index| self.is_crowded(index))
             .collect();
@@ -163,29 +179,8 @@ impl Engine {
         out.push(Command::Read(call, read));
     }
 
-    /// How many heads there is room for. What waits for a destination that can take no more leaves room for the
-    /// others'.
-    fn free_heads(&self, crowded: &[bool]) -> usize {
-        let waiting = |index| self.rows.pending_at(DestinationId(index)).parked;
-        let held_up: usize = (0..crowded.len())
-            .filter(|index| crowded[*index])
-            .map(waiting)
-            .sum();
-        let taken = self.rows.parked_len().saturating_sub(held_up);
-        HEADS.min(self.settings.window).saturating_sub(taken)
-    }
-
-    /// Whether a destination that can take no more, or only so many in a second, has enough in memory already: more of
-    /// its parked rows would crowd out those of others.
-    fn is_crowded(&self, index: usize) -> bool {
-        let others = self.circuits.len() - 1;
-        let enough = HEADS.min(self.settings.window) / 2;
-        let waiting = self.rows.pending_at(DestinationId(index)).parked;
-        others > 0 && waiting > enough && self.circuits[index].is_slow()
-    }
-
     /// The ranges to read, each with its fair quota of what room there is.
-    fn ranges(&mut self, sweep: bool) -> Vec<Range> {
+    fn ranges(&mut self, now: Time, sweep: bool) -> Vec<Range> {
         let serving: Vec<Shard> = self
             .leases
             .held
@@ -202,7 +197,10 @@ impl Engine {
             if !self.is_worth_reading(lane) {
                 continue;
             }
-            let free = free.min(self.reading.pace.amount());
+            let free = match self.reading.haste(now) {
+                Haste::None => free,
+                _ => free.min(self.reading.pace.amount()),
+            };
             let busy = serving
                 .iter()
                 .filter(|shard| self.floor(**shard, lane).more)
@@ -234,23 +232,6 @@ impl Engine {
 
     fn floor(&mut self, shard: Shard, lane: Lane) -> &Floor {
         self.reading.ranges.entry((shard, lane)).or_default()
-    }
-
-    /// How many queued rows of a lane may be in memory. Each lane has room of its own, so that a backlog in one never
-    /// keeps the others from being read.
-    pub(super) fn lane_cap(&self, lane: Lane) -> usize {
-        let share = [2, 1, 4][lane_index(lane)];
-        (self.settings.window / share).max(1)
-    }
-
-    fn free_in(&self, lane: Lane) -> usize {
-        self.lane_cap(lane).saturating_sub(self.rows.in_lane(lane))
-    }
-
-    /// Whether a lane has room for a good part of what fits in. A read of a few rows costs the database nearly as much
-    /// as one of many.
-    pub(super) fn is_worth_reading(&self, lane: Lane) -> bool {
-        self.free_in(lane) >= (self.lane_cap(lane) / 4).max(1)
     }
 
     /// The net under all floors: once in a while everything is looked through from zero, page by page.
@@ -296,6 +277,9 @@ impl Engine {
         self.reading
             .pace
             .answered(now, self.reading.asked_at, page.queued.len());
+        if page.queued.iter().any(|row| row.lane == Lane::High) {
+            self.reading.urgent_at = Some(now);
+        }
         let current = |shard: Shard| {
             let token = under_way.tokens.get(&shard);
             token.is_some() && token.copied() == self.leases.token(shard)

@@ -7,6 +7,7 @@ use postrider_core::{DestinationId, Lane, Seq};
 use super::circuit::Room;
 use super::item::{Item, ItemId, State};
 use super::line::LineId;
+use super::pace::Haste;
 use super::{Call, Command, Engine, Outgoing, Plant, Time};
 
 /// How often each lane is served in a round: the high one most, the low one never not at all.
@@ -63,8 +64,11 @@ impl Engine {
     /// One call to one destination; false when there is no room or nothing to send.
     fn send_one(&mut self, now: Time, destination: DestinationId, out: &mut Vec<Command>) -> bool {
         let ordered = self.sinks[destination.0].ordered_batches;
-        let urgent = self.rows.has_ready_in(destination, Lane::High);
-        let room = self.circuits[destination.0].room(now, self.settings.batch_size, urgent);
+        let haste = match self.rows.has_ready_in(destination, Lane::High) {
+            true => Haste::Now,
+            false => self.reading.haste(now),
+        };
+        let room = self.circuits[destination.0].room(now, self.settings.batch_size, haste);
         let call = self.call();
         let (mut entries, mut outgoing) = (Vec::new(), Vec::new());
         match room {
