@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Applied, ApplyError, HandlerError, Received, StoreError, StoreErrorKind};
+use crate::{Applied, ApplyError, Blame, HandlerError, Received, StoreError, StoreErrorKind};
 
 /// What an inbox says of an event that was to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,21 @@ pub fn unfit_record(id: &str) -> Option<&'static str> {
     }
 }
 
+/// Refuses events that an inbox cannot know by their ids. Without this all events without an id would be one event, of
+/// which all but the first seem to have taken effect.
+pub fn refuse_unfit(events: &[(&str, Option<&str>)]) -> Result<(), StoreError> {
+    match events.iter().find_map(|(id, _)| unfit_record(id)) {
+        Some(reason) => {
+            let error = StoreError::new(
+                StoreErrorKind::Invalid,
+                format!("an event cannot be recorded: {reason}"),
+            );
+            Err(error.with_advice("have its producer give every event an id of its own"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// What is to be recorded of these deliveries: the id and the hash of each. One that cannot be is refused before the
 /// database sees it.
 pub fn to_record(deliveries: &[Received]) -> Result<Vec<(&str, Option<&str>)>, ApplyError> {
@@ -90,17 +105,16 @@ pub fn to_record(deliveries: &[Received]) -> Result<Vec<(&str, Option<&str>)>, A
 }
 
 impl ApplyError {
-    /// A handler failed, and behind its error was this trouble of its database, if any. Where the database is in
-    /// trouble the error is the database's: no event is to be given up for that.
+    /// A handler failed, and behind its error was this trouble of its database, if any. It may be the database that is
+    /// away or full, and no event is to be given up for that; or the event that is too slow or too large for its
+    /// connection, and nothing else is to wait for it. Whether others take effect tells.
     pub fn of_handler(at: usize, error: HandlerError, trouble: Option<StoreErrorKind>) -> Self {
         use StoreErrorKind::{Corrupt, Full, ReadOnly, Unreachable};
-        match trouble.filter(|kind| matches!(kind, Unreachable | Full | ReadOnly | Corrupt)) {
-            Some(kind) => {
-                let text = format!("the handler met a database in trouble: {error}");
-                ApplyError::Store(StoreError::new(kind, text))
-            }
-            None => ApplyError::Handler { at, error },
-        }
+        let error = match (trouble, error.blamed()) {
+            (Some(Unreachable | Full | ReadOnly | Corrupt), Blame::Event) => error.blame(Blame::Unclear),
+            _ => error,
+        };
+        ApplyError::Handler { at, error }
     }
 }
 

@@ -69,7 +69,7 @@ pub use envelope::{Envelope, Opened, encode, open};
 pub use event::{Event, EventBuilder, Timestamp};
 pub use filter::Filter;
 pub use fingerprint::fingerprint;
-pub use inbox::{FirstError, OnceError, Recorded, ReusedId, to_record, unfit_record};
+pub use inbox::{FirstError, OnceError, Recorded, ReusedId, refuse_unfit, to_record, unfit_record};
 pub use lease::{Controls, Heartbeat, Lease, RelayId, Standing, Suspect, Token};
 pub use message::{Address, AddressField, Message, header};
 pub use name::{DestinationName, EventId, OrderKey};

@@ -82,8 +82,14 @@ pub trait InboxConsole: Send + Sync {
         hash: Option<String>,
     ) -> BoxFuture<'_, Result<Recorded, StoreError>>;
 
-    /// Removes records that are older than this, of every consumer, at most `limit`; answers how many.
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>>;
+    /// Removes records that are older than this, of one consumer or of all, at most `limit`; answers how many. Each
+    /// consumer knows for itself how late its broker may deliver: for how long all are kept is for people to say.
+    fn purge(
+        &self,
+        consumer: Option<String>,
+        older_than: Duration,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
 
 /// The least for which records are worth keeping when nobody knows how late a broker may deliver again: a consumer that

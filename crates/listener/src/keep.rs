@@ -23,7 +23,8 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Records of this inbox are removed when they are as old as that: every hour, of all its consumers.
+    /// Records of this inbox are removed when they are as old as that: every hour, those of this consumer. Another one in
+    /// the same inbox may have to know its events for longer.
     pub fn new(inbox: Arc<dyn InboxConsole>, retention: Duration) -> Self {
         Self {
             inbox,
@@ -61,7 +62,11 @@ impl Keep {
     async fn purge(&self, consumer: &str) {
         let mut removed = 0;
         loop {
-            match self.inbox.purge(self.retention, STEP).await {
+            match self
+                .inbox
+                .purge(Some(consumer.to_owned()), self.retention, STEP)
+                .await
+            {
                 Ok(gone) => {
                     removed += gone;
                     if gone < u64::from(STEP) {

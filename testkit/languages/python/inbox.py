@@ -7,6 +7,8 @@ class ReusedId(Exception):
 
 def first(connection, consumer, event_id, payload_hash=None):
     """Call it before the effect, inside `with connection.transaction()`: False when it happened before."""
+    if not event_id:
+        raise ValueError("the event has no id")
     inserted = connection.execute(
         """
         INSERT INTO inbox (consumer, event_id, payload_hash) VALUES (%s, %s, %s)

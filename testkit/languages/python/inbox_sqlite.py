@@ -14,6 +14,8 @@ def connect(path):
 
 def first(connection, consumer, event_id, payload_hash=None):
     """Call it before the effect, between BEGIN IMMEDIATE and COMMIT: False when it happened before."""
+    if not event_id:
+        raise ValueError("the event has no id")
     inserted = connection.execute(
         """
         INSERT INTO inbox (consumer, event_id, payload_hash) VALUES (?, ?, ?)

@@ -61,12 +61,18 @@ impl InboxConsole for MemoryEffects {
         })
     }
 
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn purge(
+        &self,
+        consumer: Option<String>,
+        older_than: Duration,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.with(move |state| {
+            let is_of = |whose: &str| consumer.as_deref().is_none_or(|consumer| consumer == whose);
             let old = state
                 .records
                 .iter()
-                .filter(|(_, kept)| kept.since.elapsed() > older_than);
+                .filter(|((whose, _), kept)| is_of(whose) && kept.since.elapsed() > older_than);
             let old: Vec<Record> = old
                 .map(|(record, _)| record.clone())
                 .take(limit as usize)

@@ -17,6 +17,7 @@ cases! { $ inbox_suite, inbox, "Effects"
         a_handler_that_fails_leaves_nothing_behind;
         a_panic_leaves_nothing_behind;
         one_that_fails_undoes_its_batch;
+        an_error_that_is_passed_over_is_an_error [Trips];
         an_id_that_cannot_be_recorded_is_rejected;
     }
     reused {
@@ -39,5 +40,6 @@ cases! { $ inbox_suite, inbox, "Effects"
         a_forgotten_event_takes_effect_again [Forget];
         every_part_that_is_given_must_hold [Forget];
         old_records_are_purged_in_steps [Forget];
+        a_purge_for_one_consumer_leaves_the_others [Forget];
     }
 }

@@ -28,6 +28,8 @@ pub use cases::CASES;
 pub enum Feature {
     /// Records can be counted, forgotten and purged.
     Forget,
+    /// A statement that fails can undo the transaction: see [`TRIPS`].
+    Trips,
 }
 
 /// What a harness can do, as data.
@@ -39,6 +41,10 @@ pub struct EffectsCapabilities {
 
 /// What a case wants of the handler, behind the effect itself: nothing, a failure, a panic, or to be kept waiting.
 pub type Script = dyn Fn(&Received) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync;
+
+/// The id of an event whose handler, behind the effect, passes over an error that undoes its transaction; needed unless
+/// the harness lacks [`Feature::Trips`].
+pub const TRIPS: &str = "trips";
 
 /// How a backend lends itself to the suite.
 pub trait EffectsHarness: Send + Sync {
@@ -72,11 +78,6 @@ pub trait TestInbox: Send + Sync {
     /// Forgets the records that are meant.
     fn forget(&self, _records: Records) -> BoxFuture<'_, u64> {
         Box::pin(async { panic!("this harness cannot forget") })
-    }
-
-    /// Removes old records.
-    fn purge(&self, _older_than: Duration, _limit: u32) -> BoxFuture<'_, u64> {
-        Box::pin(async { panic!("this harness cannot purge") })
     }
 
     /// Makes the record of an event this much older.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use postrider_core::{Applied, ApplyError, HandlerError};
 
+use super::TRIPS;
 use super::bench::{Bench, CONSUMER, calls, fails, nothing, received};
 
 /// Fault D4.
@@ -62,6 +63,24 @@ pub(super) async fn one_that_fails_undoes_its_batch(bench: Bench) {
     let applied = effects.apply(CONSUMER, batch(), nothing()).await;
     assert_eq!(applied.unwrap(), [Applied::Now; 3]);
     bench.took_effect(&["a", "b", "c"]).await;
+}
+
+/// Fault D4. The handler says that all is well, and its transaction is gone with the records of all.
+pub(super) async fn an_error_that_is_passed_over_is_an_error(bench: Bench) {
+    let effects = bench.open().await;
+    for ids in [&[TRIPS][..], &["a", TRIPS, "b"]] {
+        for _ in 0..3 {
+            let batch = ids.iter().map(|id| received(id)).collect();
+            let failed = effects.apply(CONSUMER, batch, nothing()).await;
+            assert!(matches!(failed, Err(ApplyError::Handler { .. })), "{failed:?}");
+            bench.took_effect(&[]).await;
+        }
+    }
+    let applied = effects
+        .apply(CONSUMER, ["a", "b"].map(received).to_vec(), nothing())
+        .await;
+    assert_eq!(applied.unwrap(), [Applied::Now; 2]);
+    bench.took_effect(&["a", "b"]).await;
 }
 
 /// Fault D8. It is the event that is refused: a database that complained about it would be waited for, for ever.

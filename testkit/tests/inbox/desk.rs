@@ -41,7 +41,10 @@ impl Desks {
 impl EffectsHarness for Desks {
     fn capabilities(&self) -> EffectsCapabilities {
         EffectsCapabilities {
-            lacks: vec![(Feature::Forget, "effects in memory forget nothing")],
+            lacks: vec![
+                (Feature::Forget, "effects in memory forget nothing"),
+                (Feature::Trips, "effects in memory have no statements"),
+            ],
         }
     }
 

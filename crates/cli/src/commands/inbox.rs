@@ -164,7 +164,7 @@ async fn purge(
         let age = older_than.unwrap_or(inbox.retention);
         let (mut rows, mut is_over) = (0, false);
         while !is_over && !stop.is_cancelled() {
-            let gone = console.purge(age, STEP).await;
+            let gone = console.purge(None, age, STEP).await;
             let gone = gone.map_err(|error| failed(&name, &error))?;
             rows += gone;
             is_over = gone < u64::from(STEP);

@@ -30,23 +30,24 @@ async fn an_inbox_that_forgets_before_the_broker_does_is_refused() {
     assert!(refused.contains("raise the retention of the inbox"), "{refused}");
 }
 
-/// Fault D19.
+/// Faults D7 and D19.
 #[tokio::test(start_paused = true)]
 async fn old_records_go_every_hour_in_steps() {
     let stage = Stage::new();
-    let record = async |id: String| {
-        let recorded = stage.effects.record("other".to_owned(), id, None).await;
+    let record = async |consumer: &str, id: String| {
+        let recorded = stage.effects.record(consumer.to_owned(), id, None).await;
         recorded.expect("recorded");
     };
     for n in 0..2_500 {
-        record(n.to_string()).await;
+        record("test", n.to_string()).await;
     }
+    record("other", "old".to_owned()).await;
     tokio::time::sleep(DAY).await;
-    record("young".to_owned()).await;
+    record("test", "young".to_owned()).await;
     let play = stage.play_with(writes(|_| Ok(())), |builder| {
         builder.keep(Keep::new(Arc::new(stage.effects.clone()), DAY / 2))
     });
-    let left = async || stage.effects.count(Records::of("other")).await.unwrap();
+    let left = async || stage.effects.count(Records::of("test")).await.unwrap();
     while left().await > 1 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -55,5 +56,7 @@ async fn old_records_go_every_hour_in_steps() {
     // Its time comes, and within an hour after that it is gone.
     tokio::time::sleep(Duration::from_secs(3_700)).await;
     assert_eq!(left().await, 0);
+    // Another consumer may have to know its events for longer than this one.
+    assert_eq!(stage.effects.count(Records::of("other")).await.unwrap(), 1);
     play.stop().await;
 }

@@ -77,12 +77,17 @@ impl InboxConsole for PgEffects {
         })
     }
 
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn purge(
+        &self,
+        consumer: Option<String>,
+        older_than: Duration,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             let lent = self.pool().lend().await?;
             let gone = self
                 .inbox()
-                .purge(&lent.session.client, older_than, limit)
+                .purge(&lent.session.client, consumer.as_deref(), older_than, limit)
                 .await?;
             lent.keep(self.pool());
             Ok(gone)

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use postrider_core::{
-    Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
-    StoreErrorKind, Turns, to_record,
+    Applied, ApplyError, Blame, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded,
+    StoreError, StoreErrorKind, Turns, to_record,
 };
 use tokio_postgres::{Client, Transaction};
 
@@ -168,9 +168,11 @@ impl Failed {
         passing: bool,
     ) -> Self {
         let error = ApplyError::of_handler(at, error, trouble);
+        // Where the server may be in trouble, the next attempt connects anew.
+        let doubted = matches!(&error, ApplyError::Handler { error, .. } if error.blamed() == Blame::Unclear);
         Self {
             is_passing: passing,
-            keeps: !matches!(error, ApplyError::Store(_)),
+            keeps: !doubted,
             error,
         }
     }

@@ -37,17 +37,24 @@ impl Inbox {
             .await
     }
 
-    /// Removes records older than the longest time after which a broker can still redeliver, at most `limit` rows;
-    /// answers how many.
-    pub async fn purge(&self, client: &Client, older_than: Duration, limit: u32) -> Result<u64, StoreError> {
+    /// Removes records older than the longest time after which a broker can still redeliver, of one consumer or of all,
+    /// at most `limit` rows; answers how many.
+    pub async fn purge(
+        &self,
+        client: &Client,
+        consumer: Option<&str>,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         let sql = self.tables.sql(
             "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
                  SELECT consumer, event_id FROM {outbox}
                  WHERE processed_at < clock_timestamp() - make_interval(secs => $1)
+                     AND ($3::text IS NULL OR consumer = $3)
                  ORDER BY processed_at LIMIT $2)",
         );
         let gone = client
-            .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit)])
+            .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit), &consumer])
             .await;
         gone.map_err(|error| self.explain(error, "purging the inbox"))
     }

@@ -12,7 +12,7 @@ mod record;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
-use postrider_core::{FirstError, Recorded, StoreError};
+use postrider_core::{FirstError, Recorded, StoreError, refuse_unfit};
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::store_error;
@@ -138,6 +138,7 @@ impl Inbox {
         consumer: &str,
         events: &[(&str, Option<&str>)],
     ) -> Result<Vec<Recorded>, StoreError> {
+        refuse_unfit(events)?;
         let entries: Vec<Entry<'_>> = events.iter().map(|&(id, hash)| Entry { id, hash }).collect();
         let insert = self.tables.sql(record::INSERT);
         record::record(tx, &self.tables, &Insert::Text(&insert), consumer, &entries)

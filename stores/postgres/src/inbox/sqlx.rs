@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, Recorded, StoreError, StoreErrorKind,
-    Turns,
+    Turns, refuse_unfit,
 };
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, Transaction};
 
@@ -59,6 +59,7 @@ impl Inbox {
         consumer: &str,
         events: &[(&str, Option<&str>)],
     ) -> Result<Vec<Recorded>, StoreError> {
+        refuse_unfit(events)?;
         let entries: Vec<Entry<'_>> = events.iter().map(|&(id, hash)| Entry { id, hash }).collect();
         self.record_sqlx(tx, consumer, &entries)
             .await
@@ -140,7 +141,7 @@ impl SqlxPgEffects {
     ) -> Result<Vec<Applied>, Failed> {
         let failed = |error| store_failed(error, "letting an event take effect");
         let entries = entries(deliveries).map_err(Failed::refused)?;
-        let mut tx = self.pool.begin().await.map_err(failed)?;
+        let mut tx = begin(self.pool.clone()).await.map_err(failed)?;
         let marks = self.inbox.record_sqlx(&mut tx, consumer, &entries).await;
         let applied = Recorded::applied(marks.map_err(failed)?).map_err(Failed::refused)?;
         for (at, (delivery, mark)) in deliveries.iter().zip(&applied).enumerate() {
@@ -191,6 +192,19 @@ impl Effects for SqlxPgEffects {
                 }
             }
         })
+    }
+}
+
+/// Begins on a task of its own, which goes on when nobody waits any more. The driver takes a transaction for open only
+/// when it has heard so: broken off before that, the connection would go back to the pool inside of one, and whatever
+/// the next user writes on it would be lost.
+async fn begin(pool: PgPool) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    match tokio::spawn(async move { pool.begin().await }).await {
+        Ok(begun) => begun,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(sqlx::Error::PoolClosed),
+        },
     }
 }
 

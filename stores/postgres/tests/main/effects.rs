@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Effects, InboxConsole, Received, Records};
 use postrider_postgres::{Inbox, PgEffects, PgOptions, handler};
-use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TestInbox};
+use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TRIPS, TestInbox};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 
 use crate::support::connect;
@@ -90,14 +90,6 @@ impl TestInbox for Fresh {
         })
     }
 
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, u64> {
-        Box::pin(async move {
-            let client = connect(&self.database.url).await;
-            let gone = Inbox::default().purge(&client, older_than, limit).await;
-            gone.expect("purged")
-        })
-    }
-
     fn age(&self, id: &'static str, by: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let client = connect(&self.database.url).await;
@@ -122,6 +114,9 @@ impl Applies for Prepared {
             Box::pin(async move {
                 let id = event.event_id();
                 tx.execute("INSERT INTO effects (id) VALUES ($1)", &[&id]).await?;
+                if id == TRIPS {
+                    assert!(tx.batch_execute("SELECT 1 / 0").await.is_err());
+                }
                 script(event).await
             })
         });
@@ -147,6 +142,10 @@ impl Applies for Sqlx {
                     .bind(event.event_id())
                     .execute(&mut **tx)
                     .await?;
+                if event.event_id() == TRIPS {
+                    let failed = sqlx::query("SELECT 1 / 0").execute(&mut **tx).await;
+                    assert!(failed.is_err());
+                }
                 script(event).await
             })
         });
@@ -164,7 +163,50 @@ mod behind_a_pooler {
 
 #[cfg(feature = "sqlx")]
 mod with_sqlx {
-    use super::How;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use postrider_core::Effects;
+    use postrider_postgres::{Inbox, SqlxPgEffects, sqlx_handler};
+    use postrider_testkit::inbox::received;
+    use postrider_testkit::servers::Postgres;
+
+    use super::{How, connect};
 
     postrider_testkit::inbox_suite!(How::Sqlx);
+
+    /// A listener that is dropped gives the connection back as it was, wherever it was broken off: the pool is the
+    /// service's own, whose writes would vanish with a transaction that nobody ends.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_call_that_is_broken_off_leaves_no_transaction_in_the_pool() {
+        let database = Postgres::shared().database();
+        let client = connect(&database.url).await;
+        Inbox::default().migrate(&client).await.expect("a table");
+        client
+            .batch_execute("CREATE TABLE other (n integer)")
+            .await
+            .expect("a table");
+        let options = sqlx::postgres::PgPoolOptions::new()
+            .max_connections(1)
+            .test_before_acquire(false);
+        let pool = options.connect(&database.url).await.expect("a pool");
+        let effects = SqlxPgEffects::new(pool.clone(), Inbox::default());
+        for n in 0..20_i32 {
+            {
+                let handler = sqlx_handler(|_, _| Box::pin(async { Ok(()) }));
+                let mut call = pin!(effects.apply("billing".into(), Arc::new([received("a")]), handler));
+                // Once: it has asked for the transaction and not heard of it.
+                let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(matches!(polled, Poll::Pending));
+            }
+            let insert = sqlx::query("INSERT INTO other VALUES ($1)")
+                .bind(n)
+                .execute(&pool);
+            insert.await.expect("inserted");
+            let seen = client.query_one("SELECT count(*) FROM other", &[]).await;
+            let seen: i64 = seen.expect("a number").get(0);
+            assert_eq!(seen, i64::from(n) + 1, "what was written is committed");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postrider_core::{Applied, ApplyError, Effects, StoreErrorKind};
+use postrider_core::{Applied, ApplyError, Blame, Effects, StoreErrorKind};
 use postrider_postgres::{FirstError, Inbox, OnceError, PgEffects, PgHandler, PgOptions, Recorded, handler};
 use postrider_testkit::inbox::received;
 use postrider_testkit::proxy::{Faults, Proxy};
@@ -274,10 +274,10 @@ async fn a_constraint_at_the_commit_is_the_handlers_error() {
     );
 }
 
-/// Fault D15. A server that goes while a handler works is the database's trouble; the same effects go on when it is
-/// there again.
+/// Faults D10 and D15. A connection that ends while a handler works may be the fault of the database or of the event:
+/// whether others take effect tells. The same effects go on when there is a connection again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_costs_no_event_an_attempt() {
+async fn a_connection_that_ends_under_a_handler_is_not_simply_charged() {
     let db = database().await;
     let effects = effects(&db.database.url);
     let ended = handler(|_, tx| {
@@ -289,8 +289,8 @@ async fn a_server_that_goes_costs_no_event_an_attempt() {
     });
     for _ in 0..3 {
         match apply(&effects, "a", &ended).await {
-            Err(ApplyError::Store(error)) => {
-                assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error:?}")
+            Err(ApplyError::Handler { at: 0, error }) => {
+                assert_eq!(error.blamed(), Blame::Unclear, "{error:?}")
             }
             other => panic!("the connection is gone: {other:?}"),
         }
@@ -325,6 +325,22 @@ async fn a_missing_table_and_a_missing_server_have_kinds() {
     );
     let nobody = kind(apply(&effects("postgres://postgres@127.0.0.1:1/none"), "a", &inserts()).await);
     assert_eq!(nobody.0, StoreErrorKind::Unreachable);
+}
+
+/// Fault D8.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_without_an_id_is_refused_in_the_callers_transaction_too() {
+    let db = database().await;
+    let mut client = db.connect().await;
+    let nothing = async |_: &tokio_postgres::Transaction<'_>| Ok::<_, std::convert::Infallible>(());
+    for _ in 0..2 {
+        let refused = Inbox::default().once(&mut client, "billing", "", nothing).await;
+        let Err(OnceError::Store(error)) = refused else {
+            panic!("another event without an id would be taken for this one: {refused:?}");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+    }
+    is_usable(&client).await;
 }
 
 /// Fault D9.

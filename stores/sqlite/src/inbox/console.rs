@@ -54,9 +54,14 @@ impl InboxConsole for SqliteEffects {
         })
     }
 
-    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<u64, StoreError>> {
+    fn purge(
+        &self,
+        consumer: Option<String>,
+        older_than: Duration,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<u64, StoreError>> {
         self.ask("purging the inbox", move |inbox, connection| {
-            inbox.purge(connection, older_than, limit)
+            inbox.purge(connection, consumer.as_deref(), older_than, limit)
         })
     }
 }

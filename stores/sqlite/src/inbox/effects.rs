@@ -10,7 +10,7 @@ use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
     StoreErrorKind, Turns, to_record,
 };
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, ErrorCode, Transaction};
 
 use super::{Inbox, once, record};
 use crate::config::SqliteOptions;
@@ -173,15 +173,35 @@ impl Work {
             if *mark == Applied::Now {
                 let handled = (self.handler)(delivery, &tx);
                 handled.map_err(|error| handler_failed(at, error))?;
+                // The next handler would write without a transaction, and without a record.
+                if tx.is_autocommit() {
+                    return Err(undone(at));
+                }
             }
         }
-        tx.commit().map_err(|error| self.failed(error))?;
-        Ok(applied)
+        match tx.commit() {
+            Ok(()) => Ok(applied),
+            // A constraint that is checked at the commit speaks of what a handler did. The last that ran is named; where
+            // there were more than one, each shows what it is when it is tried alone.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                let at = applied.iter().rposition(|one| *one == Applied::Now);
+                let (at, error) = (at.unwrap_or(0), error.into());
+                Err(ApplyError::Handler { at, error }.into())
+            }
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     fn failed(&self, error: rusqlite::Error) -> Failed {
         ApplyError::Store(self.inbox.explain(error, "letting an event take effect")).into()
     }
+}
+
+/// A handler went on after an error that had undone the transaction. It is known whose: each is looked at on its own.
+fn undone(at: usize) -> Failed {
+    let undone = once::undone();
+    let error = HandlerError::retry(format!("{undone}; {}", undone.advice()));
+    ApplyError::Handler { at, error }.into()
 }
 
 fn handler_failed(at: usize, error: HandlerError) -> Failed {

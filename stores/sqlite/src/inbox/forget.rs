@@ -47,20 +47,24 @@ impl Inbox {
         }
     }
 
-    /// Removes records older than the longest time after which a broker can still redeliver, at most `limit` rows;
-    /// answers how many.
+    /// Removes records older than the longest time after which a broker can still redeliver, of one consumer or of all,
+    /// at most `limit` rows; answers how many.
     pub fn purge(
         &self,
         connection: &Connection,
+        consumer: Option<&str>,
         older_than: Duration,
         limit: u32,
     ) -> Result<u64, StoreError> {
         let sql = self.tables.sql(
             "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
-                 SELECT consumer, event_id FROM {outbox} WHERE processed_at < ?1 ORDER BY processed_at LIMIT ?2)",
+                 SELECT consumer, event_id FROM {outbox}
+                 WHERE processed_at < ?1 AND (?3 IS NULL OR consumer = ?3)
+                 ORDER BY processed_at LIMIT ?2)",
         );
-        let gone = clock::now(connection)
-            .and_then(|now| connection.execute(&sql, params![schema::since(now, older_than), limit]));
+        let gone = clock::now(connection).and_then(|now| {
+            connection.execute(&sql, params![schema::since(now, older_than), limit, consumer])
+        });
         match gone {
             Ok(rows) => Ok(rows as u64),
             Err(error) => Err(self.explain(error, "purging the inbox")),

@@ -9,7 +9,7 @@ mod forget;
 mod once;
 mod record;
 
-use postrider_core::{FirstError, Recorded, StoreError, StoreErrorKind};
+use postrider_core::{FirstError, Recorded, StoreError, StoreErrorKind, refuse_unfit};
 use rusqlite::{Connection, Transaction};
 
 use crate::error::store_error;
@@ -113,6 +113,7 @@ impl Inbox {
         consumer: &str,
         events: &[(&str, Option<&str>)],
     ) -> Result<Vec<Recorded>, StoreError> {
+        refuse_unfit(events)?;
         record::record(tx, &self.tables, consumer, events)
             .map_err(|error| self.explain(error, "recording an event in the inbox"))
     }

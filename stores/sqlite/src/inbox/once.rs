@@ -57,6 +57,9 @@ impl Inbox {
             return Ok(None);
         }
         let done = effect(&tx).map_err(OnceError::Effect)?;
+        if tx.is_autocommit() {
+            return Err(OnceError::Store(undone()));
+        }
         tx.commit().map_err(failed)?;
         Ok(Some(done))
     }
@@ -65,6 +68,16 @@ impl Inbox {
 /// A deferred transaction that turns into a writer is refused at once, whatever the busy timeout says.
 pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
+}
+
+/// What is said of an effect whose transaction is gone: a conflict or a trigger rolled it back, the disk was full, a
+/// statement was interrupted, or the effect ended it itself. Its record is gone too.
+pub(super) fn undone() -> StoreError {
+    let text = "the effect went on after SQLite had rolled its transaction back: nothing is recorded, and what it wrote \
+        after that was committed on its own";
+    StoreError::new(StoreErrorKind::Other, text).with_advice(
+        "let the effect return the error of the statement that failed, and not end its transaction",
+    )
 }
 
 /// What kind of trouble of a database is behind an error.

@@ -137,9 +137,9 @@ fn old_records_are_purged_in_steps() {
     .expect("aged");
     tx.commit().expect("committed");
     let hour = Duration::from_secs(3_600);
-    assert_eq!(inbox.purge(&connection, hour, 3).expect("purged"), 3);
-    assert_eq!(inbox.purge(&connection, hour, 100).expect("purged"), 2);
-    assert_eq!(inbox.purge(&connection, hour, 100).expect("purged"), 0);
+    assert_eq!(inbox.purge(&connection, None, hour, 3).expect("purged"), 3);
+    assert_eq!(inbox.purge(&connection, None, hour, 100).expect("purged"), 2);
+    assert_eq!(inbox.purge(&connection, None, hour, 100).expect("purged"), 0);
 }
 
 #[test]
@@ -152,4 +152,39 @@ fn a_missing_table_and_a_bad_name_are_said() {
         .expect_err("no table");
     assert_eq!(error.kind(), StoreErrorKind::Schema);
     assert!(Inbox::new("in\"box").is_err());
+}
+
+/// Fault D8.
+#[test]
+fn an_event_without_an_id_is_refused() {
+    let (_folder, mut connection) = database();
+    let nothing = |_: &rusqlite::Transaction<'_>| Ok::<_, rusqlite::Error>(());
+    for _ in 0..2 {
+        let refused = Inbox::default().once(&mut connection, "a", "", nothing);
+        let Err(OnceError::Store(error)) = refused else {
+            panic!("another event without an id would be taken for this one: {refused:?}");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+    }
+}
+
+/// Fault D4. SQLite has rolled the transaction back, with the record in it.
+#[test]
+fn an_effect_that_passes_over_the_end_of_its_transaction_fails() {
+    let (_folder, mut connection) = database();
+    let inbox = Inbox::default();
+    let undone = |tx: &rusqlite::Transaction<'_>| {
+        let again = "INSERT OR ROLLBACK INTO inbox (consumer, event_id) VALUES ('a', '1')";
+        assert!(tx.execute(again, []).is_err());
+        Ok::<_, rusqlite::Error>(())
+    };
+    let failed = inbox.once(&mut connection, "a", "1", undone);
+    let Err(OnceError::Store(error)) = failed else {
+        panic!("nothing is recorded: {failed:?}");
+    };
+    assert!(error.advice().contains("return the error"), "{error}");
+    assert!(
+        !inbox.forget(&connection, "a", "1").expect("asked"),
+        "it counts as not seen"
+    );
 }
