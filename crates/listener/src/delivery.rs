@@ -21,7 +21,7 @@ pub(crate) struct Place {
     pub(crate) failures: u32,
     /// Those failures of the handler that are charged to the event.
     pub(crate) attempts: u32,
-    /// How many transactions had been committed when it came, or failed last.
+    /// How many transactions with effects had been committed when it came, or failed last.
     pub(crate) commits: u64,
     /// It came so often that it may be what ends its consumers.
     pub(crate) suspect: bool,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::RetryPolicy;
+use postrider_core::{RetryPolicy, SourceErrorKind};
 
 /// Long enough not to spin, and short enough that work resumes within seconds of the end of an outage.
 const AGAIN: RetryPolicy = RetryPolicy::until_it_works(Duration::from_millis(100), Duration::from_secs(5));
@@ -56,6 +56,21 @@ impl Outage {
 /// The pause before something is published again that could not be, after its n-th failure.
 pub(crate) fn pause(failures: u32) -> Duration {
     AGAIN.pause(failures)
+}
+
+/// What a broker that is away is called, and what to do about it.
+pub(crate) fn advice(kind: SourceErrorKind) -> (&'static str, &'static str) {
+    match kind {
+        SourceErrorKind::Denied => (
+            "denied",
+            "check the user, the password and the permissions on the queue",
+        ),
+        SourceErrorKind::Missing => ("missing", "declare the queue, or correct its name"),
+        _ => (
+            "unreachable",
+            "check that the broker is running and that its address is right",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::builder::Inner;
 use crate::delivery::{Content, Delivery, Place};
 use crate::desk::{Desk, Slot};
 use crate::letter::{self, DeadLetters};
-use crate::outage::Outage;
+use crate::outage::{self, Outage};
 
 /// A receive that waits for this long without an error has reached its broker.
 const QUIET: Duration = Duration::from_secs(15);
@@ -33,7 +33,9 @@ pub(crate) struct Shift<'a, E: Effects> {
     broker: Outage,
     pub(crate) store: Outage,
     pub(crate) letters: Outage,
-    /// Transactions committed.
+    /// Letters on their way. They need no connection of the database, and must not take a transaction's place.
+    pub(crate) publishing: usize,
+    /// Transactions committed in which an event took effect.
     pub(crate) commits: u64,
     /// Those that may be what ends their consumers. While there are any, one event runs at a time, the oldest first,
     /// and the next when the broker has been told of it: what comes before the guilty one is then done, and of those
@@ -79,6 +81,7 @@ impl<'a, E: Effects> Shift<'a, E> {
             broker: Outage::default(),
             store: Outage::default(),
             letters: Outage::default(),
+            publishing: 0,
             commits: 0,
             suspects: BTreeSet::new(),
             given_up: false,
@@ -207,7 +210,7 @@ impl<'a, E: Effects> Shift<'a, E> {
         // Every tag is void, and every message comes again: from here it would be worked on twice.
         self.forget();
         self.given_up = false;
-        let (kind, advice) = advice(error.kind);
+        let (kind, advice) = outage::advice(error.kind);
         self.inner.health().source = Some(error.text.clone());
         if self.broker.failed(self.now(), kind).1 {
             self.inner.tell(&Note::SourceFailed {
@@ -232,9 +235,19 @@ impl<'a, E: Effects> Shift<'a, E> {
             (false, _) if self.telling => return,
             (false, _) => (1, 1),
         };
-        while self.jobs.len() < most && !self.store.is_closed(now) {
+        while !self.store.is_closed(now) {
+            // One at a time means letters as well.
+            let aside = if self.suspects.is_empty() {
+                self.publishing
+            } else {
+                0
+            };
+            let free = most.saturating_sub(self.jobs.len() - aside);
+            if free == 0 {
+                break;
+            }
             // A fair share each: few events run side by side, many run in large batches.
-            let share = self.desk.resting().div_ceil(most - self.jobs.len());
+            let share = self.desk.resting().div_ceil(free);
             let taken = self.desk.take(share.clamp(1, batch));
             if taken.is_empty() {
                 break;
@@ -291,6 +304,7 @@ impl<'a, E: Effects> Shift<'a, E> {
         let publish = letter::publish(Arc::clone(sink), letter);
         let task = self.jobs.spawn(async move { Outcome::Published(publish.await) });
         let delivery = Box::new(delivery);
+        self.publishing += 1;
         self.running.insert(task.id(), Job::Letter { slot, delivery });
     }
 
@@ -343,20 +357,6 @@ impl<'a, E: Effects> Shift<'a, E> {
         if stuck && !was_stuck {
             self.inner.tell(&Note::Stuck { held });
         }
-    }
-}
-
-fn advice(kind: SourceErrorKind) -> (&'static str, &'static str) {
-    match kind {
-        SourceErrorKind::Denied => (
-            "denied",
-            "check the user, the password and the permissions on the queue",
-        ),
-        SourceErrorKind::Missing => ("missing", "declare the queue, or correct its name"),
-        _ => (
-            "unreachable",
-            "check that the broker is running and that its address is right",
-        ),
     }
 }
 

@@ -18,12 +18,13 @@ impl<E: Effects> Shift<'_, E> {
     /// The transaction is committed: nothing of it is ever delivered again.
     pub(crate) fn applied(&mut self, places: &[(Slot, Place)], applied: &[Applied], took: Duration) {
         self.store_works();
-        self.commits += 1;
         for (slot, place) in places {
             self.verdicts.push((place.tag, Verdict::Done));
             self.desk.done(*slot);
         }
         let duplicates = applied.iter().filter(|one| **one == Applied::Before).count();
+        // A repetition calls no handler, and so says nothing about whether one can work.
+        self.commits += u64::from(duplicates < applied.len());
         self.inner.tell(&Note::Applied {
             effects: applied.len() - duplicates,
             duplicates,
@@ -140,6 +141,7 @@ impl<E: Effects> Shift<'_, E> {
     }
 
     pub(crate) fn letter_ended(&mut self, slot: Slot, mut delivery: Delivery, outcome: Outcome) {
+        self.publishing -= 1;
         let failure = match outcome {
             Outcome::Published(Ok(())) => {
                 if self.letters.worked() {
@@ -192,5 +194,6 @@ impl<E: Effects> Shift<'_, E> {
 
 /// Whether no other event would fare better.
 fn is_outage(kind: StoreErrorKind) -> bool {
-    !matches!(kind, StoreErrorKind::Other | StoreErrorKind::Corrupt)
+    use StoreErrorKind::{Corrupt, Invalid, Other};
+    !matches!(kind, Other | Corrupt | Invalid)
 }

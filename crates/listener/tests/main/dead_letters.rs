@@ -1,12 +1,16 @@
 //! What cannot take effect is kept with its reason, whatever it is.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use postrider_core::{BoxFuture, ErrorKind, HandlerError, Message, Received};
+use postrider_core::{Answer, BoxFuture, Capabilities, ErrorKind, HandlerError, Message, Received, Sink};
 use postrider_listener::DeadLetters;
 use postrider_testkit::effects::{MemoryHandler, Work};
 use postrider_testkit::wait::until;
 
-use crate::support::{Stage, message, writes};
+use postrider_memory::MemorySink;
+
+use crate::support::{Stage, dead_address, message, writes};
 
 /// Fault D8, and the bad input that anybody may put into a queue.
 #[tokio::test]
@@ -194,4 +198,43 @@ async fn the_neighbours_of_what_ends_its_consumers_take_effect() {
     assert_eq!(stage.letters(1).await[0].0, "bad");
     assert_eq!(stage.dead.messages().len(), 1);
     assert_eq!(stage.effects.rows(), ["e1", "e2", "e3"]);
+}
+
+/// A place for dead letters that takes them and never says so, as a broker does that is short of memory.
+struct Silent(MemorySink);
+
+impl Sink for Silent {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn publish(&self, _: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
+    }
+}
+
+/// Fault D10. Letters that nobody confirms keep no effect from happening.
+#[tokio::test]
+async fn letters_on_their_way_take_no_transactions_place() {
+    let stage = Stage::new();
+    stage
+        .put((0..4).map(|n| message(&format!("bad{n}"), &format!("b{n}"))))
+        .await;
+    stage
+        .put((0..40).map(|n| message(&format!("{n:02}"), &format!("{n}"))))
+        .await;
+    let handler = writes(|event| match event.event_id().starts_with("bad") {
+        true => Err(HandlerError::reject("bad")),
+        false => Ok(()),
+    });
+    let silent = DeadLetters::to(Arc::new(Silent(stage.dead.clone())), dead_address());
+    let play = stage.play_with(handler, |builder| {
+        builder.concurrency(2).batch(1).dead_letters(silent)
+    });
+    assert_eq!(stage.rows(40).await.len(), 40);
+    play.kill().await;
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use postrider_core::HandlerError;
+use postrider_core::{Blame, HandlerError};
+use postrider_testkit::wait::until;
 
 use crate::support::{SOON, Stage, message, writes};
 
@@ -111,5 +112,52 @@ async fn a_handler_may_say_when_to_come_back_within_the_longest_pause() {
     stage.empty().await;
     let times = times.lock().unwrap().clone();
     assert!(times[1] - times[0] >= Duration::from_millis(50));
+    play.stop().await;
+}
+
+/// Fault D15. A repetition calls no handler: that it goes well says nothing about whether one can work.
+#[tokio::test]
+async fn repetitions_are_no_sign_that_others_take_effect() {
+    let stage = Stage::new();
+    stage.put([message("done", "k")]).await;
+    let handler = writes(|event| match event.event_id() {
+        "done" => Ok(()),
+        _ => Err(HandlerError::retry("nothing works").blame(Blame::Unclear)),
+    });
+    let play = stage.play_with(handler, |builder| builder.batch(1));
+    stage.empty().await;
+    stage.put([message("waits", "w")]).await;
+    for n in 1..=8 {
+        until("another failure", || stage.notes.count("WillRetry") >= n).await;
+        let before = play.listener.report().duplicates;
+        stage.put([message("done", "k")]).await;
+        until("a repetition", || play.listener.report().duplicates > before).await;
+    }
+    let failures = stage.notes.count("WillRetry");
+    until("it goes on", || stage.notes.count("WillRetry") > failures + 1).await;
+    assert!(stage.dead.messages().is_empty(), "nothing was charged to it");
+    play.stop().await;
+}
+
+/// Fault D10. Its handler breaks its own connection, which looks as if the database were away; others show that it is
+/// not.
+#[tokio::test]
+async fn an_event_that_looks_like_an_outage_is_a_dead_letter_when_others_pass() {
+    let stage = Stage::new();
+    stage.put(["e0", "bad"].map(|id| message(id, id))).await;
+    let handler = writes(|event| match event.event_id() {
+        "bad" => Err(HandlerError::retry("connection closed").blame(Blame::Unclear)),
+        _ => Ok(()),
+    });
+    let play = stage.play(handler);
+    let mut n = 0;
+    while stage.dead.messages().is_empty() {
+        n += 1;
+        let id = format!("e{n}");
+        stage.put([message(&id, &id)]).await;
+        stage.rows(n + 1).await;
+    }
+    assert_eq!(stage.letters(1).await[0].0, "bad");
+    stage.empty().await;
     play.stop().await;
 }
