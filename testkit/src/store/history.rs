@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Cursor, Filter, HistoryAsk, JobKind, JobState, Kept, Leaves, Payload, Restore, Timestamp,
+    Cursor, Filter, HistoryAsk, HistoryRow, JobKind, JobState, Kept, Leaves, Payload, Restore, Timestamp,
 };
 
 use super::bench::Bench;
@@ -105,6 +105,48 @@ pub(super) async fn history_is_asked_for_by_time(bench: Bench) {
     assert_eq!(count(Some(at), None).await, 2, "from that moment");
     assert_eq!(count(None, Some(at)).await, 0, "and before it");
     assert_eq!(count(None, Some(Timestamp(at.0 + 3_600_000_000))).await, 2);
+}
+
+pub(super) async fn a_bad_row_that_was_discarded_is_in_the_history(bench: Bench) {
+    let bad = event_with("bad", "k", "{\"n\": 1 }");
+    let mut tx = bench.begin().await;
+    tx.insert_bad(&bad).await.expect("inserted as a bad row");
+    tx.commit().await;
+    let relay = bench.relay("one").await;
+    let rows = relay.queued().await;
+    relay
+        .settle_one(super::words::parks_as(&rows[0], vec![dead(None)]))
+        .await;
+    let discard = crate::by_hand::act(postrider_core::Verb::Discard("no".into()), "bad");
+    bench.console().act(discard).await.expect("discarded");
+    let rows = pages(&bench, everything()).await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(
+        (rows[0].outcome.as_str(), &rows[0].payload),
+        ("discarded", &bad.payload)
+    );
+}
+
+/// Not every database has texts with a zero in them.
+pub(super) async fn what_another_database_held_is_restored(bench: Bench) {
+    let relay = bench.relay("relay").await;
+    history(&bench, &relay, &["a"]).await;
+    let mut rows = pages(&bench, everything()).await;
+    let zero = || "z\u{0}".to_owned();
+    rows[0] = HistoryRow {
+        payload: Payload::Text(zero()),
+        content_type: Some("text/plain".to_owned()),
+        event_key: Some(zero()),
+        reason: Some(zero()),
+        error: Some(("rejected".to_owned(), zero())),
+        ..rows[0].clone()
+    };
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let restored = bench
+        .upkeep()
+        .restore(job.id.clone(), rows, Cursor("1".to_owned()))
+        .await;
+    assert_eq!(restored.expect("restored").touched, 1);
 }
 
 pub(super) async fn a_job_with_files_is_marked(bench: Bench) {

@@ -1,14 +1,14 @@
 //! What an archive gives back, and how far jobs have come that write or read files.
 
 use futures_util::future::try_join_all;
-use postrider_core::{Cursor, DestinationName, HistoryRow, Job, JobId, JobState, Payload};
+use postrider_core::{Cursor, HistoryRow, Job, JobId, JobState, Payload};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
 use crate::clock::Micros;
 use crate::console::{Done, View, advance, load, locked};
 use crate::error::Result;
-use crate::row;
+use crate::row::{self, storable};
 
 const INSERT: &str = "INSERT INTO {outbox_restored} (job_id, seq, destination, outcome, event_id, event_type,
          aggregate_type, aggregate_id, event_key, payload, payload_bytes, content_type, headers, priority, available_at,
@@ -47,35 +47,46 @@ pub(super) async fn restore(view: &View, id: &JobId, rows: &[HistoryRow], cursor
     mark(view, id, cursor, rows.len() as u64, false).await
 }
 
+/// An archive may be one of another database, whose texts may have a zero in them; none of ours can. A payload keeps its
+/// bytes as bytes, everything else is written as it is for events.
 async fn insert(view: &View, statement: &Statement, id: &JobId, from: &HistoryRow) -> Result<()> {
     let (text, bytes) = match &from.payload {
+        Payload::Text(text) if text.contains('\0') => (None, Some(text.as_bytes())),
         Payload::Text(text) => (Some(text.as_str()), None),
         Payload::Bytes(bytes) => (None, Some(&bytes[..])),
         Payload::Tombstone => (None, None),
     };
     let time = |at: Option<postrider_core::Timestamp>| at.map(Micros::from);
-    let (kind, error) = from.error.as_ref().map(|(kind, text)| (kind, text)).unzip();
+    let (kind, error) = from
+        .error
+        .as_ref()
+        .map(|(kind, text)| (storable(kind), storable(text)))
+        .unzip();
+    let text_of = |text: &'_ Option<String>| text.as_deref().map(|text| storable(text).into_owned());
     let values: [&(dyn ToSql + Sync); 26] = [
         &id.as_str(),
         &row::place(from.seq),
-        &from.destination.as_ref().map(DestinationName::as_str),
+        &from
+            .destination
+            .as_ref()
+            .map(|name| storable(name.as_str()).into_owned()),
         &from.outcome,
-        &from.event_id.as_str(),
-        &from.event_type,
-        &from.aggregate.0,
-        &from.aggregate.1,
-        &from.event_key,
+        &storable(from.event_id.as_str()),
+        &storable(&from.event_type),
+        &storable(&from.aggregate.0),
+        &storable(&from.aggregate.1),
+        &text_of(&from.event_key),
         &text,
         &bytes,
-        &from.content_type,
-        &from.headers,
+        &text_of(&from.content_type),
+        &text_of(&from.headers),
         &from.priority,
         &time(from.available_at),
         &time(from.created_at),
         &time(from.enqueued_at),
-        &from.replay.as_ref().map(JobId::as_str),
-        &from.reason,
-        &from.receipt,
+        &from.replay.as_ref().map(|id| storable(id.as_str()).into_owned()),
+        &text_of(&from.reason),
+        &text_of(&from.receipt),
         &i64::from(from.attempts),
         &i64::from(from.failures),
         &kind,

@@ -3,6 +3,7 @@
 use postrider_core::{
     Cursor, DestinationName, EventId, HistoryAsk, HistoryPage, HistoryRow, JobId, StoreErrorKind, Timestamp,
 };
+use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 
 use crate::clock;
@@ -36,7 +37,7 @@ pub(super) fn page(view: &View<'_>, ask: &HistoryAsk) -> Result<HistoryPage> {
         visits += 1;
         at = (row.get(0)?, row.get(1)?);
         if time.contains(&row.get(2)?) {
-            let read = read(row)?;
+            let read = read(row, &view.standing.outbox_id)?;
             bytes = bytes.saturating_add(read.payload.len() as u64);
             page.rows.push(read);
         }
@@ -64,39 +65,47 @@ fn place(cursor: Option<&Cursor>) -> Result<(i64, i64)> {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<HistoryRow> {
+/// A row that is no event, and that somebody discarded, is a row of the history too: what no text can hold comes as `show`
+/// has it, and the error of the row says what is wrong with it. One such row must not stand in the way of all others.
+fn read(row: &Row<'_>, outbox_id: &str) -> Result<HistoryRow> {
     let time =
         |index: usize| -> Result<Option<Timestamp>> { Ok(clock::parse(row.get_ref(index)?).ok().flatten()) };
     let micros =
         |index: usize| -> Result<Option<Timestamp>> { Ok(row.get::<_, Option<i64>>(index)?.map(Timestamp)) };
-    let destination: Option<String> = row.get(3)?;
-    let replay: Option<String> = row.get(18)?;
-    let error_kind: Option<String> = row.get(23)?;
-    let error_text: Option<String> = row.get(24)?;
+    let text = |index: usize| -> Result<Option<String>> {
+        let value = row.get_ref(index)?;
+        Ok((value != ValueRef::Null).then(|| row::lossy(value)))
+    };
+    let event_id = match row.get_ref(5)?.as_str() {
+        Ok(id) => EventId::from(id),
+        Err(_) => row::derived_id(outbox_id, row.get(0)?),
+    };
+    let priority: Option<i64> = row.get(14)?;
+    let error_text = text(24)?;
     Ok(HistoryRow {
         seq: row::seq(row.get(0)?),
         published_at: Timestamp(row.get(2)?),
-        destination: destination
+        destination: text(3)?
             .filter(|name| !name.is_empty())
             .map(DestinationName::from),
         outcome: row.get(4)?,
-        event_id: EventId::from(row.get::<_, String>(5)?),
+        event_id,
         event_type: row::lossy(row.get_ref(6)?),
         aggregate: (row::lossy(row.get_ref(7)?), row::lossy(row.get_ref(8)?)),
-        event_key: row.get(9)?,
+        event_key: text(9)?,
         payload: row::payload(row.get_ref(10)?, row.get_ref(11)?),
-        content_type: row.get(12)?,
-        headers: row.get(13)?,
-        priority: row.get(14)?,
+        content_type: text(12)?,
+        headers: text(13)?,
+        priority: priority.map(|priority| i32::try_from(priority).unwrap_or(0)),
         available_at: time(15)?,
         created_at: time(16)?,
         enqueued_at: micros(17)?,
-        replay: replay.map(|id| JobId::from(id.as_str())),
-        reason: row.get(19)?,
-        receipt: row.get(20)?,
+        replay: text(18)?.map(|id| JobId::from(id.as_str())),
+        reason: text(19)?,
+        receipt: text(20)?,
         attempts: row.get(21)?,
         failures: row.get(22)?,
-        error: error_kind.map(|kind| (kind, error_text.unwrap_or_default())),
+        error: text(23)?.map(|kind| (kind, error_text.unwrap_or_default())),
         last_failed_at: micros(25)?,
     })
 }

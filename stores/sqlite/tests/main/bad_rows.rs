@@ -1,7 +1,9 @@
 //! Rows that are not events: they keep their place, say why, and are settled like any other.
 
-use postrider_core::Console;
-use postrider_core::{ErrorKind, Event, List, Park, Settled, Status, Store};
+use postrider_core::{
+    Console, ErrorKind, Event, HistoryAsk, List, Park, Settled, Status, Store, Upkeep, Verb,
+};
+use postrider_testkit::by_hand::act;
 
 use crate::support::{Db, event, everything, parks};
 
@@ -68,6 +70,41 @@ async fn every_bad_row_is_returned_with_its_reason_and_can_be_parked() {
             "{}",
             record.event_id
         );
+    }
+}
+
+/// An archive is written from these pages: one row that cannot be read would keep all others out of it for ever.
+#[tokio::test]
+async fn every_bad_row_that_was_discarded_is_in_the_history() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    for (n, (column, value, _)) in BAD.iter().enumerate() {
+        db.sql(&format!(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, {column}) VALUES ('T', 'A', '{n}', {value})"
+        ));
+        let rows = relay.queued().await;
+        let park = Park::dead(None, rows[0].event.clone().expect_err(column));
+        relay.settle(vec![parks(&rows[0], vec![park])], vec![]).await;
+        let discard = act(Verb::Discard("bad".into()), rows[0].event_id.as_str());
+        assert_eq!(
+            db.store.act(discard).await.expect("discarded").touched,
+            1,
+            "{column} {value}"
+        );
+    }
+    // As it was before ids were made up for such rows.
+    db.sql("UPDATE outbox_sent SET event_id = CAST(x'ff61' AS TEXT) WHERE seq = 1");
+    let ask = HistoryAsk {
+        limit: 1_000,
+        max_bytes: 1 << 20,
+        ..HistoryAsk::default()
+    };
+    let page = db.store.history(ask).await.expect("a page");
+    assert_eq!((page.rows.len(), page.next), (BAD.len(), None));
+    for (row, (column, value, named)) in page.rows.iter().zip(BAD) {
+        let (kind, text) = row.error.as_ref().expect("an error");
+        assert_eq!((row.outcome.as_str(), kind.as_str()), ("discarded", "bad_row"));
+        assert!(text.contains(named), "{column} {value}: {text}");
     }
 }
 
