@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use postrider_core::HistoryRow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +27,12 @@ pub struct Manifest {
     pub until: i64,
     /// The checksum of the manifest before it, so that a folder that is missing in between is noticed.
     pub previous: Option<String>,
+    /// The highest place in this folder and all before it. A row behind it is in none of them, whatever its time is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<i64>,
+    /// The earliest time of a row that is older than `since`, because the clock had been set back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest: Option<i64>,
     pub rows: u64,
     pub parts: Vec<Part>,
     /// Of this manifest with nothing here: nobody else keeps a checksum of the last one.
@@ -61,9 +68,20 @@ impl Manifest {
             since,
             until,
             previous,
+            place: None,
+            earliest: None,
             rows: 0,
             parts: Vec::new(),
             sha256: String::new(),
+        }
+    }
+
+    /// Takes a row into account.
+    pub fn note(&mut self, row: &HistoryRow) {
+        self.place = self.place.max(Some(place_of(row)));
+        let at = row.published_at.0;
+        if self.since.is_some_and(|since| at < since) {
+            self.earliest = Some(self.earliest.map_or(at, |earliest| earliest.min(at)));
         }
     }
 
@@ -76,6 +94,11 @@ impl Manifest {
         let sha256 = hex_of(&serde_json::to_vec_pretty(&open)?);
         serde_json::to_vec_pretty(&Self { sha256, ..open })
     }
+}
+
+/// A place as a manifest has it.
+pub fn place_of(row: &HistoryRow) -> i64 {
+    i64::try_from(row.seq.0).unwrap_or(i64::MAX)
 }
 
 /// The folders of an outbox's archive, oldest first. Their names are times, so the order of names is that of time.

@@ -12,7 +12,7 @@ mod tests;
 mod verify;
 mod write;
 
-pub use restore::restore;
+pub use restore::{Restored, restore};
 pub use verify::verify;
 #[cfg(test)]
 pub use write::Written;

@@ -2,15 +2,24 @@
 
 use std::path::Path;
 
-use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Restore};
+use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Restore, Timestamp};
 
 use super::manifest::{self, Folder, Part};
-use super::verify;
+use super::verify::{self, damaged};
 use crate::failure::Failure;
+use crate::output::time;
 use crate::wire::Opened;
 
 /// Rows of one transaction.
 const BATCH: usize = 500;
+
+/// What was read back.
+#[derive(Debug)]
+pub struct Restored {
+    pub job: Job,
+    /// The times of the range whose folders are not there.
+    pub missing: Vec<String>,
+}
 
 /// Reads rows back, in a job of its own or in one that was begun and broken off: that has its range, because how far it
 /// came is counted in the rows of that range. `tell` hears of every step.
@@ -21,17 +30,21 @@ pub async fn restore(
     job: Option<JobId>,
     actor: &str,
     mut tell: impl FnMut(&Job),
-) -> Result<Job, Failure> {
+) -> Result<Restored, Failure> {
     let failed = |error| Failure::store(&opened.name, &error);
     let known = match &job {
         Some(id) => Some(known(opened, id, range).await?),
         None => None,
     };
     let range = known.as_ref().map_or(range, |(_, range)| *range);
-    let folders = sound(&dir.join(&opened.name), range)?;
+    let dir = dir.join(&opened.name);
+    let Found { folders, missing } = sound(&dir, range)?;
     let mut job = match known {
         Some((job, _)) => job,
         None => {
+            if !is_any(&folders, range)? {
+                return Err(nothing(&dir, &missing));
+            }
             let new = NewJob {
                 kind: JobKind::Restore(range),
                 filter: Filter::default(),
@@ -50,54 +63,108 @@ pub async fn restore(
             let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| has(range, row)).collect();
             job = part_of(opened, job, &place, rows, &mut tell).await?;
             if job.state != JobState::Running {
-                return Ok(job);
+                return Ok(Restored { job, missing });
             }
         }
     }
     let end = job.cursor.clone().unwrap_or_else(|| Cursor("end".to_owned()));
-    opened.upkeep.mark(job.id, end, 0, true).await.map_err(failed)
+    let job = opened.upkeep.mark(job.id, end, 0, true).await.map_err(failed)?;
+    Ok(Restored { job, missing })
+}
+
+/// What the archive has of a range.
+struct Found {
+    folders: Vec<Folder>,
+    missing: Vec<String>,
 }
 
 /// The folders of a range, once it is known that nothing in them was changed and none is missing in between: what is
-/// restored in part looks like all there was.
-fn sound(dir: &Path, range: Restore) -> Result<Vec<Folder>, Failure> {
-    let mut folders: Vec<Folder> = Vec::new();
+/// restored in part looks like all there was. That one is missing at an end of the range is told, and no reason to
+/// refuse the others: old folders may have been thrown away.
+fn sound(dir: &Path, range: Restore) -> Result<Found, Failure> {
+    let mut all = Vec::new();
     for path in manifest::folders(dir)? {
-        let folder = manifest::open(&path)?;
-        if !meets(range, &folder) {
-            continue;
-        }
-        if let Some(fault) = folders.last().and_then(|before| verify::gap(before, &folder)) {
-            return Err(damaged(fault));
-        }
+        all.push(manifest::open(&path)?);
+    }
+    let first = all.iter().position(|folder| meets(range, folder));
+    let last = all.iter().rposition(|folder| meets(range, folder));
+    let missing = missing(&all, range);
+    let Some((first, last)) = first.zip(last) else {
+        // A folder that is not mounted must not look like a time in which nothing was published.
+        return Err(nothing(dir, &missing));
+    };
+    let chain = &all[first..=last];
+    if let Some(fault) = chain.windows(2).find_map(|two| verify::gap(&two[0], &two[1])) {
+        return Err(damaged(fault));
+    }
+    let folders: Vec<Folder> = all.into_iter().filter(|folder| meets(range, folder)).collect();
+    for folder in &folders {
         for part in &folder.manifest.parts {
-            verify::bytes(&folder, part).map_err(damaged)?;
+            verify::bytes(folder, part).map_err(damaged)?;
         }
-        folders.push(folder);
     }
-    // A folder that is not mounted must not look like a time in which nothing was published.
-    if folders.is_empty() {
-        let text = format!("{} has no folder of an archive of that time", dir.display());
-        let advice = "check --dir or archive_dir, that the volume is mounted, and --since and --until";
-        return Err(Failure::found(text).advice(advice));
-    }
-    Ok(folders)
+    Ok(Found { folders, missing })
 }
 
-fn meets(range: Restore, folder: &Folder) -> bool {
-    let since = folder.manifest.since.unwrap_or(i64::MIN);
-    range.until.is_none_or(|until| since < until.0)
-        && range.since.is_none_or(|at| at.0 < folder.manifest.until)
+/// The times of the range that folders had which are not there: before the oldest, if it was asked for by name, or
+/// between two. Behind the newest nothing is known to have been written.
+fn missing(all: &[Folder], range: Restore) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut before: Option<&Folder> = None;
+    for folder in all {
+        let is_next = match before {
+            Some(before) => verify::gap(before, folder).is_none(),
+            None => folder.manifest.previous.is_none(),
+        };
+        let since = before.map(|before| Timestamp(before.manifest.until));
+        let until = folder.manifest.since.map(Timestamp);
+        let is_between = before.is_some();
+        let is_meant = range
+            .since
+            .map_or(is_between, |at| until.is_some_and(|until| at < until))
+            && range.until.is_none_or(|at| since.is_none_or(|since| since < at));
+        if !is_next && is_meant {
+            let since = since.map_or_else(|| "the beginning".to_owned(), time);
+            let until = until.map_or_else(|| "then".to_owned(), time);
+            missing.push(format!("from {since} to {until}"));
+        }
+        before = Some(folder);
+    }
+    missing
+}
+
+/// There is nothing of that time, and no job is begun.
+fn nothing(dir: &Path, missing: &[String]) -> Failure {
+    let mut text = format!("{} has no row of an archive of that time", dir.display());
+    if !missing.is_empty() {
+        text.push_str(&format!(": the folders are missing {}", missing.join(", ")));
+    }
+    let advice = "check --dir or archive_dir, that the volume is mounted, and --since and --until";
+    Failure::found(text).advice(advice)
+}
+
+/// Whether one row of the range is there. Mostly the first file has one.
+fn is_any(folders: &[Folder], range: Restore) -> Result<bool, Failure> {
+    for folder in folders {
+        for part in &folder.manifest.parts {
+            let rows = verify::rows(folder, part).map_err(damaged)?;
+            if rows.iter().any(|row| has(range, row)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn meets(range: Restore, Folder { manifest, .. }: &Folder) -> bool {
+    let since = manifest.since.unwrap_or(i64::MIN);
+    let since = manifest.earliest.map_or(since, |earliest| earliest.min(since));
+    range.until.is_none_or(|until| since < until.0) && range.since.is_none_or(|at| at.0 < manifest.until)
 }
 
 fn has(range: Restore, row: &HistoryRow) -> bool {
     range.since.is_none_or(|since| row.published_at >= since)
         && range.until.is_none_or(|until| row.published_at < until)
-}
-
-fn damaged(fault: String) -> Failure {
-    Failure::backend(fault)
-        .advice("`postrider archive verify` finds all that is wrong; restore from another copy")
 }
 
 /// Puts the rows of one file in place, from where the job stands in it.

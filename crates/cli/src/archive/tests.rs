@@ -53,6 +53,9 @@ fn a_line_is_read_back_as_it_was_and_a_changed_one_is_not() {
 }
 
 #[cfg(feature = "sqlite")]
+mod ends;
+
+#[cfg(feature = "sqlite")]
 mod with_sqlite {
     use postrider_core::{BoxFuture, JobKind, NewJob, Replay, Restore};
 
@@ -60,7 +63,7 @@ mod with_sqlite {
     use crate::config::{DEFAULT, Origin, parse};
     use crate::wire::{self, Missing, Opened};
 
-    async fn outbox(folder: &Path, rows: usize) -> Opened {
+    pub(super) async fn outbox(folder: &Path, rows: usize) -> Opened {
         let file = folder.join("shop.db");
         let config = parse(Origin::File("postrider.toml".into()), DEFAULT, []).unwrap();
         let mut settings = config.outboxes["main"].clone();
@@ -87,7 +90,7 @@ mod with_sqlite {
         }
     }
 
-    async fn write_until(opened: &Opened, dir: &Path, until: i64) -> Written {
+    pub(super) async fn write_until(opened: &Opened, dir: &Path, until: i64) -> Written {
         let written = write(opened, dir, Timestamp(until), &mut May(true))
             .await
             .unwrap();
@@ -236,7 +239,8 @@ mod with_sqlite {
         let mut steps = 0;
         let job = restore(&opened, &dir, Restore::default(), None, "ada", |_| steps += 1)
             .await
-            .unwrap();
+            .unwrap()
+            .job;
         assert_eq!((job.state, job.touched, steps), (JobState::Done, 400, 1));
         let replay = NewJob {
             kind: JobKind::Replay(Replay {
@@ -289,7 +293,7 @@ mod with_sqlite {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("another --since or --until"), "{refused}");
         let job = restore(&opened, &dir, Restore::default(), Some(begun), "ada", |_| {}).await;
-        let job = job.unwrap();
+        let job = job.unwrap().job;
         assert_eq!((job.state, job.touched), (JobState::Done, 1_200));
         let connection = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
         let sql = "SELECT count(DISTINCT seq), min(seq), max(seq) FROM outbox_restored";
@@ -316,6 +320,14 @@ mod with_sqlite {
             until: None,
         };
         assert!(restore(&opened, &dir, later, None, "ada", |_| {}).await.is_err());
+        // The first folder covers all time before it, and has no row of this one.
+        let earlier = Restore {
+            since: Some(Timestamp(-10)),
+            until: Some(Timestamp(10)),
+        };
+        let refused = restore(&opened, &dir, earlier, None, "ada", |_| {}).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("no row of an archive of that time"), "{refused}");
         assert_eq!(
             opened.console.jobs(None, 10).await.unwrap(),
             [],

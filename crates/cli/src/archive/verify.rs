@@ -62,6 +62,12 @@ pub fn gap(before: &Folder, folder: &Folder) -> Option<String> {
     (!follows).then(|| format!("{}: {text}", folder.path.display()))
 }
 
+/// What keeps the archive from being used.
+pub fn damaged(fault: String) -> Failure {
+    Failure::backend(fault)
+        .advice("`postrider archive verify` finds all that is wrong; restore from another copy")
+}
+
 /// The bytes of a file that is as it was written, or what is wrong with it.
 pub fn bytes(folder: &Folder, part: &Part) -> Result<Vec<u8>, String> {
     let path = folder.path.join(&part.file);

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use postrider_core::{BoxFuture, Claim, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
+use postrider_core::{BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
 
 use super::line;
-use super::manifest::{self, Manifest, NAME, Part, UNFINISHED, hex_of, unreadable};
+use super::manifest::{self, Manifest, NAME, Part, UNFINISHED, hex_of, place_of, unreadable};
+use super::verify::{self, damaged};
 use crate::failure::Failure;
 use crate::wire::Opened;
 
@@ -123,25 +124,55 @@ async fn folder(
     if since.is_some_and(|since| since >= until.0) {
         return Ok(Some(Written::default()));
     }
+    let place = last_place(dir)?;
     let previous = before.map(|folder| folder.checksum);
     let mut run = Run {
         target: dir.join(name(until)),
         manifest: Manifest::new(&opened.name, since, until.0, previous),
         dir: dir.to_owned(),
     };
+    run.manifest.place = place;
     run.begin()?;
-    let mut ask = HistoryAsk {
+    let ask = HistoryAsk {
         after: None,
         since: since.map(Timestamp),
         until: Some(until),
         limit: PAGE,
         max_bytes: PAGE_BYTES,
     };
+    // A clock that was set back gives times that the folders before cover, to rows that they cannot have.
+    let late = place.zip(since).map(|(place, since)| HistoryAsk {
+        after: Some(Cursor::at(place, "")),
+        since: None,
+        until: Some(Timestamp(since)),
+        ..ask.clone()
+    });
+    for (ask, behind) in late.map(|ask| (ask, place)).into_iter().chain([(ask, None)]) {
+        run = match rows(opened, ask, behind, run, leave).await? {
+            Some(run) => run,
+            None => return Ok(None),
+        };
+    }
+    run.end().map(Some)
+}
+
+/// Writes what is asked for, of the rows behind a place; none if it had to leave off.
+async fn rows(
+    opened: &Opened,
+    mut ask: HistoryAsk,
+    behind: Option<i64>,
+    mut run: Run,
+    leave: &mut dyn Leave,
+) -> Result<Option<Run>, Failure> {
     let mut text = Text::default();
     loop {
         let page = opened.upkeep.history(ask.clone()).await;
         let page = page.map_err(|error| Failure::store(&opened.name, &error))?;
-        page.rows.iter().for_each(|row| text.add(row));
+        let is_meant = |row: &&HistoryRow| behind.is_none_or(|behind| place_of(row) > behind);
+        for row in page.rows.iter().filter(is_meant) {
+            run.manifest.note(row);
+            text.add(row);
+        }
         if (text.is_full() || page.next.is_none()) && text.rows > 0 {
             if !leave.to_go_on().await {
                 return Ok(None);
@@ -150,9 +181,25 @@ async fn folder(
         }
         match page.next {
             Some(next) => ask.after = Some(next),
-            None => return run.end().map(Some),
+            None => return Ok(Some(run)),
         }
     }
+}
+
+/// The highest place in the archive. Folders of a program that did not write it down are read for it.
+fn last_place(dir: &Path) -> Result<Option<i64>, Failure> {
+    let mut last = None;
+    for path in manifest::folders(dir)?.iter().rev() {
+        let folder = manifest::open(path)?;
+        if folder.manifest.place.is_some() {
+            return Ok(last.max(folder.manifest.place));
+        }
+        for part in &folder.manifest.parts {
+            let rows = verify::rows(&folder, part).map_err(damaged)?;
+            last = last.max(rows.iter().map(place_of).max());
+        }
+    }
+    Ok(last)
 }
 
 /// Colons are not for every file system.

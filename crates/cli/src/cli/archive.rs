@@ -45,12 +45,12 @@ Exit code 1 if something is missing or was changed.")]
     #[command(after_long_help = "\
 Examples:
   postrider archive restore --dir archive
-  postrider archive restore --dir archive --since 2d --until 1d --json
+  postrider archive restore --dir archive --since 30d --until 1d --json
 
 A restore that was broken off goes on with --job, in the range it was begun with.
 
-Exit code 1 if there is no archive of that time or no such job, or if somebody
-has paused or cancelled it.")]
+Exit code 1 if there is no archive of that time or no such job, if a folder is
+missing at an end of that time, or if somebody has paused or cancelled it.")]
     Restore {
         #[command(flatten)]
         place: ArchiveArgs,

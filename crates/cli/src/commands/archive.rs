@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::replay::in_order;
 use crate::archive::{self, Leave};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
-use crate::config::Config;
+use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count};
 use crate::signal;
@@ -56,9 +56,15 @@ async fn write(
     place: &ArchiveArgs,
     older_than: Duration,
 ) -> Result<Done, Failure> {
+    if older_than < SETTLED {
+        let text = format!("--older-than {} is below 1m", duration::show(older_than));
+        let advice =
+            "what was settled a moment ago may still be followed by something earlier; give 1m or more";
+        return Err(Failure::input(text).advice(advice));
+    }
     let dir = dir(config, place)?;
     let mut leave = UntilStopped(signal::stop_token());
-    let age = i64::try_from(older_than.max(SETTLED).as_micros()).unwrap_or(i64::MAX);
+    let age = i64::try_from(older_than.as_micros()).unwrap_or(i64::MAX);
     let until = Timestamp(Timestamp::now().0.saturating_sub(age));
     for (name, outbox) in wire::chosen(config, place.outbox.outbox.as_deref())? {
         let opened = wire::ready(name, outbox).await?;
@@ -130,7 +136,7 @@ async fn restore(
     let (name, outbox) = wire::single(config, place.outbox.outbox.as_deref())?;
     let opened = wire::ready(name, outbox).await?;
     let mut progress = Progress::new(out, None);
-    let job = archive::restore(
+    let archive::Restored { job, missing } = archive::restore(
         &opened,
         &dir,
         range,
@@ -144,16 +150,24 @@ async fn restore(
         JobState::Done => format!("postrider replay --restored {} sends them", job.id),
         state => format!("the job is {}", state.as_str()),
     };
-    let text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
+    let mut text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
+    if !missing.is_empty() {
+        let times = missing.join(", ");
+        text.push_str(&format!(
+            "\n{name}: it is not all of that time: the folders are missing {times}"
+        ));
+    }
     let value = json!({
         "outbox": name,
         "job": job.id.as_str(),
         "state": job.state.as_str(),
         "rows": job.touched,
+        "missing": missing,
     });
     out.either(&value, text)?;
     Ok(match job.state {
-        JobState::Done => Done::Fine,
+        JobState::Done if missing.is_empty() => Done::Fine,
+        JobState::Done => Done::Found,
         // Somebody else has paused or cancelled it meanwhile.
         JobState::Running | JobState::Paused | JobState::Cancelled => Done::Found,
     })

@@ -1,0 +1,68 @@
+//! Where folders end, and what lies beyond.
+
+use std::fs;
+
+use postrider_core::{Restore, Timestamp};
+
+use super::super::{restore, verify};
+use super::with_sqlite::{outbox, write_until};
+
+/// Each range begins or ends in a folder that is not there, or lies in it.
+#[tokio::test]
+async fn a_range_that_reaches_into_a_missing_folder_is_restored_in_part_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 40).await;
+    let first = write_until(&opened, &dir, 10_000).await;
+    write_until(&opened, &dir, 20_000).await;
+    let third = write_until(&opened, &dir, 30_000).await;
+    write_until(&opened, &dir, 50_000).await;
+    fs::remove_dir_all(first.folder.unwrap()).unwrap();
+    fs::remove_dir_all(third.folder.unwrap()).unwrap();
+    let range = |since, until| Restore {
+        since: Some(Timestamp(since)),
+        until: Some(Timestamp(until)),
+    };
+    for (range, rows, missing) in [
+        (range(12_000, 18_000), 6, 0),
+        (range(5_000, 15_000), 5, 1),
+        (range(15_000, 25_000), 5, 1),
+        (range(25_000, 35_000), 5, 1),
+        (range(5_000, 25_000), 10, 2),
+    ] {
+        let restored = restore(&opened, &dir, range, None, "ada", |_| {}).await.unwrap();
+        let told = (restored.job.touched, restored.missing.len());
+        assert_eq!(told, (rows, missing), "{range:?}: {:?}", restored.missing);
+    }
+    let jobs = opened.console.jobs(None, 10).await.unwrap().len();
+    let inside = range(22_000, 28_000);
+    let refused = restore(&opened, &dir, inside, None, "ada", |_| {}).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("folders are missing from 1970"), "{refused}");
+    assert_eq!(opened.console.jobs(None, 10).await.unwrap().len(), jobs);
+}
+
+/// Rows behind the last place of the archive, with times that it covers.
+#[tokio::test]
+async fn what_was_published_after_the_clock_was_set_back_is_in_the_next_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 30).await;
+    write_until(&opened, &dir, 20_000).await;
+    assert_eq!(write_until(&opened, &dir, 25_000).await.rows, 5);
+    let connection = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
+    let sql = "INSERT INTO outbox_sent (seq, event_id, destination, event_type, aggregate_type, aggregate_id,
+            outcome, published_at)
+         VALUES (31, 'late', 'd', 'T', 'A', '1', 'published', 12000),
+                (32, 'later', 'd', 'T', 'A', '1', 'published', 12500)";
+    connection.execute(sql, []).unwrap();
+    assert_eq!(write_until(&opened, &dir, 40_000).await.rows, 6 + 2);
+    assert_eq!(write_until(&opened, &dir, 50_000).await.rows, 0, "once");
+    assert_eq!(verify(&dir, "main").unwrap().faults, [] as [String; 0]);
+    let range = Restore {
+        since: Some(Timestamp(12_000)),
+        until: Some(Timestamp(13_000)),
+    };
+    let restored = restore(&opened, &dir, range, None, "ada", |_| {}).await.unwrap();
+    assert_eq!(restored.job.touched, 1 + 2, "with those of the later folder");
+}
