@@ -119,8 +119,8 @@ pub struct PurgeArgs {
     /// Of what
     #[arg(long, value_enum, default_value_t = What::History)]
     pub what: What,
-    /// The prefix of the inbox's tables, with --what inbox; default: that of the outbox
-    #[arg(long, value_name = "PREFIX")]
+    /// With --what inbox: only this one, by its name or its table; default: all in the outbox's database
+    #[arg(long, value_name = "NAME")]
     pub inbox: Option<String>,
     /// Only count
     #[arg(long)]

@@ -14,16 +14,17 @@ Examples:
   postrider replay --id order-1 --yes
   postrider replay --key ORDER/1 --rate 100 --yes --json
   postrider replay --since 1h --to events --yes && postrider job list
-  postrider replay --id order-1 --id order-2 --type OrderPlaced --dry-run
+  postrider replay --id order-1 --to events --dry-run
 
 At most 512 copies wait for a relay at a time, so a replay goes on as relays
 send them. Ctrl-C pauses it: `postrider job resume JOB` goes on,
 `postrider job cancel JOB` takes back what was not sent. What is settled while
 the job begins may be left out.
 
-Exit code 0 if nothing matches, and then there is no job; 1 if --restored is no
-restore or one that has not ended, and if --id names an
-event that was not sent, or the job was stopped.";
+Exit code 0 if nothing matches, and then there is no job, except with
+--restored, whose events are not counted before; 1 if --restored is no restore
+or one that has not ended, if --id names an event that was not sent (the others
+are replayed), or the job was stopped.";
 
 pub const PAUSE: &str = "\
 Examples:

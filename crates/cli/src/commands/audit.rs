@@ -1,6 +1,6 @@
 //! `postrider audit`: who did what, the newest first.
 
-use postrider_core::{AuditEntry, JobId, NewJob};
+use postrider_core::{AuditEntry, JobId, NewJob, Timestamp};
 use serde_json::{Value, json};
 
 use crate::config::Config;
@@ -83,19 +83,49 @@ fn add(deeds: &mut Vec<Deed>, entry: AuditEntry) {
 const HEADERS: [&str; 6] = ["AT", "WHO", "WHAT", "ROWS", "WITH", "OUTBOX"];
 
 fn row(outbox: &str, Deed { last, .. }: &Deed) -> Vec<String> {
-    let with = match (&last.event_id, &last.job) {
-        (Some(id), _) => cell(id.as_str()),
-        (None, Some(job)) => format!("job {job} {}", cell(&last.detail)),
-        (None, None) => cell(&last.detail),
-    };
+    let mut with: Vec<String> = last.job.iter().map(|job| format!("job {job}")).collect();
+    with.extend(last.event_id.iter().map(|id| id.as_str().to_owned()));
+    match serde_json::from_str(&last.detail) {
+        // The id of the event is there already.
+        Ok(detail) => words("", &detail, &mut |name, text| {
+            if name != "event_id" || last.event_id.is_none() {
+                with.push(format!("{}={text}", name.replace('_', "-")));
+            }
+        }),
+        Err(_) => with.push(last.detail.clone()),
+    }
     vec![
         time(last.at),
         cell(&last.actor),
         cell(&last.action),
         last.touched.to_string(),
-        with,
+        cell(&with.join(" ")),
         outbox.to_owned(),
     ]
+}
+
+/// The parts of a detail that say something, each with its name.
+fn words(name: &str, value: &Value, tell: &mut dyn FnMut(&str, String)) {
+    let text = match (name, value) {
+        (_, Value::Object(parts)) => return parts.iter().for_each(|(name, part)| words(name, part, tell)),
+        (_, Value::Null) => return,
+        (_, Value::Array(all)) if all.is_empty() => return,
+        ("since" | "until", Value::Number(at)) => at.as_i64().map(Timestamp).map_or_else(String::new, time),
+        (_, Value::Array(all)) => {
+            let all: Vec<String> = all.iter().map(word).collect();
+            all.join(",")
+        }
+        (_, one) => word(one),
+    };
+    tell(name, text);
+}
+
+/// A text with blanks in it is told apart from what follows.
+fn word(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) if !text.contains(char::is_whitespace) => text.to_owned(),
+        _ => value.to_string(),
+    }
 }
 
 fn value(outbox: &str, Deed { last, steps }: &Deed) -> Value {
@@ -117,7 +147,33 @@ fn value(outbox: &str, Deed { last, steps }: &Deed) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use postrider_core::Timestamp;
+
+    #[test]
+    fn a_detail_is_told_in_words() {
+        let deed = |detail: &str, id: Option<&str>| {
+            let last = AuditEntry {
+                at: Timestamp(0),
+                actor: "cli:ann".to_owned(),
+                action: "discard".to_owned(),
+                detail: detail.to_owned(),
+                touched: 1,
+                job: None,
+                event_id: id.map(Into::into),
+            };
+            row("main", &Deed { last, steps: 1 })[4].clone()
+        };
+        let detail = r#"{"event_id": "e", "status": ["DEAD_LETTER", "RETRYING"], "reason": "not wanted"}"#;
+        assert_eq!(
+            deed(detail, Some("e")),
+            "e reason=\"not wanted\" status=DEAD_LETTER,RETRYING"
+        );
+        let detail = r#"{"filter": {"event_type": "T"}, "since": 1794851130682286, "to": null, "rate": 5}"#;
+        assert_eq!(
+            deed(detail, None),
+            "event-type=T rate=5 since=2026-11-16T17:45:30.682Z"
+        );
+        assert_eq!(deed("no json", None), "no json");
+    }
 
     #[test]
     fn the_steps_of_a_job_are_one_line() {

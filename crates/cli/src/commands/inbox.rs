@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{InboxConsole, Records, crash};
+use postrider_core::{InboxConsole, Purge, Records, crash};
 use serde_json::json;
 
 use super::ask::{actor, confirm};
@@ -124,7 +124,7 @@ async fn write_down(config: &Config, name: &str, records: &Records, (action, tou
     let seconds = |age: Option<Duration>| age.map(|age| age.as_secs());
     let detail = json!({
         "inbox": name,
-        "consumer": records.consumer,
+        "consumer": Some(&records.consumer).filter(|consumer| !consumer.is_empty()),
         "ids": records.ids.iter().take(100).collect::<Vec<_>>(),
         "older_than_seconds": seconds(records.older_than),
         "newer_than_seconds": seconds(records.newer_than),
@@ -168,6 +168,13 @@ async fn purge(
             let gone = gone.map_err(|error| failed(&name, &error))?;
             rows += gone;
             is_over = gone < u64::from(STEP);
+        }
+        if rows > 0 {
+            let records = Records {
+                older_than: Some(age),
+                ..Records::default()
+            };
+            write_down(config, &name, &records, (Purge::WORD, rows)).await;
         }
         let mut text = format!(
             "{name}: {} older than {} removed",

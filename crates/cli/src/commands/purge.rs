@@ -1,7 +1,7 @@
 //! `postrider purge`: removes what is kept for a time before its time is over.
 
 use clap::ValueEnum as _;
-use postrider_core::{Kept, Purge, Purged, Timestamp};
+use postrider_core::{Kept, Purge, Purged, Records, StoreErrorKind, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -9,11 +9,12 @@ use super::ask::{actor, confirm};
 use super::progress::Progress;
 use crate::archive;
 use crate::args::{PurgeArgs, What};
-use crate::config::{Config, duration};
+use crate::config::{Config, Inbox, Outbox, duration};
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::inbox;
+use crate::output::{Output, cell, count};
 use crate::signal;
-use crate::wire::{self, Opened};
+use crate::wire::{self, Missing, Opened};
 
 /// Rows of one step: one short transaction each, so that producers and relays never wait noticeably.
 const STEP: u32 = 1_000;
@@ -44,16 +45,25 @@ struct Chosen {
 }
 
 pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Done, Failure> {
+    if args.inbox.is_some() && args.what != What::Inbox {
+        let failure = Failure::input("--inbox is given, and --what is not inbox");
+        return Err(failure.advice("give --what inbox for the records of an inbox, or leave --inbox out"));
+    }
     let what = word(args.what);
     let age = duration::show(args.older_than);
     let mut chosen = Vec::new();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
-        let inbox = args.inbox.clone().unwrap_or_else(|| outbox.prefix.clone());
-        chosen.push(Chosen {
-            opened: wire::ready(name, outbox).await?,
-            kept: kept(args.what, inbox),
-            before: archived(config, name, args.what)?,
-        });
+        for kept in kept(config, args, outbox).await? {
+            chosen.push(Chosen {
+                opened: wire::ready(name, outbox).await?,
+                kept,
+                before: archived(config, name, args.what)?,
+            });
+        }
+    }
+    if chosen.is_empty() {
+        let failure = Failure::input("no inbox is in the database of such an outbox");
+        return Err(failure.advice("`postrider inbox purge` removes the records of every inbox"));
     }
     if !args.dry_run && !args.yes {
         let mut questions = Vec::new();
@@ -76,8 +86,9 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
             false => one.remove(args, out, &stop).await?,
         };
         let would = if args.dry_run { "would be " } else { "" };
+        let table = one.table().map_or_else(String::new, |table| format!(" {table}"));
         let mut text = format!(
-            "{}: {} of the {what} older than {age} {would}removed",
+            "{}: {} of the {what}{table} older than {age} {would}removed",
             outbox.name,
             removed.text()
         );
@@ -94,6 +105,7 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
         let value = json!({
             "outbox": outbox.name,
             "what": what,
+            "table": one.table(),
             "rows": removed.rows,
             "exact": removed.exact,
             "dry_run": args.dry_run,
@@ -106,6 +118,14 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
 }
 
 impl Chosen {
+    /// The table of an inbox.
+    fn table(&self) -> Option<&str> {
+        match &self.kept {
+            Kept::Inbox(table) => Some(table),
+            _ => None,
+        }
+    }
+
     async fn remove(
         &self,
         args: &PurgeArgs,
@@ -173,15 +193,71 @@ fn archived(config: &Config, outbox: &str, what: What) -> Result<Option<Timestam
     Ok(Some(until.unwrap_or(Timestamp(0))))
 }
 
-fn kept(what: What, inbox: String) -> Kept {
-    match what {
+async fn kept(config: &Config, args: &PurgeArgs, outbox: &Outbox) -> Result<Vec<Kept>, Failure> {
+    Ok(vec![match args.what {
         What::History => Kept::History,
         What::Audit => Kept::Audit,
         What::Jobs => Kept::Jobs,
         What::Originals => Kept::Originals,
         What::Restored => Kept::Restored,
-        What::Inbox => Kept::Inbox(inbox),
-    }
+        What::Inbox => {
+            let tables = inboxes(config, args.inbox.as_deref(), outbox);
+            for table in &tables {
+                is_there(config, args.inbox.as_deref(), outbox, table).await?;
+            }
+            return Ok(tables.into_iter().map(Kept::Inbox).collect());
+        }
+    }])
+}
+
+/// The tables of the inboxes in the database of an outbox: those that are configured, or the one that is named by its
+/// configuration or by its table. Where none is configured it is the one beside the outbox.
+fn inboxes(config: &Config, named: Option<&str>, outbox: &Outbox) -> Vec<String> {
+    let is_here = |inbox: &Inbox| outbox.place.is_in_the_database_of(&inbox.database.place);
+    let mut tables: Vec<String> = match named {
+        Some(name) => match config.inboxes.get(name) {
+            Some(inbox) => [inbox]
+                .into_iter()
+                .filter(|inbox| is_here(inbox))
+                .map(table)
+                .collect(),
+            None => vec![name.to_owned()],
+        },
+        None if config.inboxes.is_empty() => vec![table(&Inbox::beside(outbox, &config.cleanup))],
+        None => config
+            .inboxes
+            .values()
+            .filter(|inbox| is_here(inbox))
+            .map(table)
+            .collect(),
+    };
+    tables.sort();
+    tables.dedup();
+    tables
+}
+
+fn table(inbox: &Inbox) -> String {
+    inbox.database.prefix.clone()
+}
+
+/// A table that is not there must not look like one in which nothing is old.
+async fn is_there(config: &Config, named: Option<&str>, outbox: &Outbox, table: &str) -> Result<(), Failure> {
+    let mut inbox = Inbox::beside(outbox, &config.cleanup);
+    table.clone_into(&mut inbox.database.prefix);
+    let console = inbox::open(table, &inbox, Missing::Refuse, 1)?.console();
+    let Err(error) = console.count(Records::of("")).await else {
+        return Ok(());
+    };
+    Err(match (error.kind(), named) {
+        (StoreErrorKind::Schema, Some(name)) if !config.inboxes.contains_key(name) => {
+            let failure = Failure::input(format!(
+                "there is no inbox {:?}, neither by name nor by table",
+                cell(name)
+            ));
+            failure.advice("give the name of an [inbox.NAME] or that of its table")
+        }
+        _ => inbox::failed(table, &error),
+    })
 }
 
 /// As it is given on the command line.

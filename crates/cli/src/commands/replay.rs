@@ -1,5 +1,6 @@
 //! `postrider replay`: sent events are sent again, marked as copies, beside the live flow.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use postrider_core::{
@@ -32,9 +33,10 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
             .advice("set `history` of the outbox to something other than \"none\""));
     }
     let opened = wire::ready(name, outbox).await?;
-    if let Some(id) = &args.restored {
-        is_restored(&opened, id).await?;
-    }
+    let restored = match &args.restored {
+        Some(id) => Some(is_restored(&opened, id).await?),
+        None => None,
+    };
     let job = NewJob {
         kind: JobKind::Replay(Replay {
             since: args.since,
@@ -46,27 +48,34 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         filter: filter(args),
         actor: actor(),
     };
-    // What was read back from an archive is not in the history and cannot be counted there. Whoever does not ask how
+    // What was read back from an archive is not in the history: it is known how much it was, not what a filter leaves of
+    // it. Whoever does not ask how
     // many there are waits for the first only.
-    let most = if args.dry_run || !args.yes { u64::MAX } else { 1 };
+    let is_all = args.dry_run || !args.yes || !args.id.is_empty();
     let counted = match args.restored.is_none() {
-        true => Some(sent(&opened, args, out, most).await?),
+        true => Some(sent(&opened, args, out, if is_all { u64::MAX } else { 1 }).await?),
         false => None,
     };
-    let events = counted.map_or_else(|| "what was restored".to_owned(), |one| one.text());
-    if args.dry_run {
-        let (touched, exact) = counted.map_or((0, false), |one| (one.events, one.exact));
-        let value = json!({ "outbox": name, "touched": touched, "exact": exact, "dry_run": true });
-        out.either(&value, format!("{events} would be replayed"))?;
-        return Ok(match counted {
-            Some(one) if one.exact && one.events == 0 => unmatched(args),
-            _ => Done::Fine,
+    let unsent = match &counted {
+        Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
+        _ => Vec::new(),
+    };
+    let most = restored.map(|rows| format!("at most {}", count(rows, "event")));
+    let events = counted
+        .as_ref()
+        .map_or_else(|| most.unwrap_or_default(), Counted::text);
+    let of = counted.as_ref().filter(|one| one.exact).map(|one| one.events);
+    if args.dry_run || of == Some(0) {
+        let touched = counted.map_or(restored.unwrap_or(0), |one| one.events);
+        let value = json!({
+            "outbox": name, "touched": touched, "exact": of.is_some(), "dry_run": args.dry_run, "not_sent": unsent,
         });
-    }
-    if counted.is_some_and(|one| one.exact && one.events == 0) {
-        let value = json!({ "outbox": name, "touched": 0, "exact": true, "dry_run": false });
-        out.either(&value, "nothing to replay")?;
-        return Ok(unmatched(args));
+        let text = match args.dry_run {
+            true => format!("{events} would be replayed"),
+            false => "nothing to replay".to_owned(),
+        };
+        out.either(&value, text)?;
+        return Ok(told(&unsent));
     }
     if !args.yes {
         confirm(&format!("replay {events}?"), "give --yes, or --dry-run to count")?;
@@ -77,14 +86,52 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     let drive = Drive {
         outbox: &opened,
         out,
-        of: counted.filter(|one| one.exact).map(|one| one.events),
+        of,
         stop: &stop,
     };
-    job::finish(out, &drive.on(job).await?)
+    let done = job::finish(out, &drive.on(job).await?)?;
+    Ok(match told(&unsent) {
+        Done::Fine => done,
+        Done::Found => Done::Found,
+    })
 }
 
-/// What was never read back, or only in part, must not look like all there is.
-async fn is_restored(opened: &Opened, id: &str) -> Result<(), Failure> {
+/// Which of the events that were named are not replayed, and why. A filter may match nothing, as for every verb; an
+/// event that was named should be there.
+async fn unsent(opened: &Opened, args: &ReplayArgs, sent: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
+    let mut unsent = Vec::new();
+    let named: BTreeSet<&String> = args.id.iter().collect();
+    for id in named.into_iter().filter(|id| !sent.contains(*id)) {
+        let records = opened.console.show(EventId::from(id.as_str())).await;
+        let records = records.map_err(|error| Failure::store(&opened.name, &error))?;
+        let routes = records.iter().flat_map(|record| &record.routes);
+        let mut states: Vec<&str> = routes.map(|route| route.status.as_str()).collect();
+        states.sort_unstable();
+        states.dedup();
+        let why = match states.as_slice() {
+            [] => "there is no such event; the history is removed after its retention".to_owned(),
+            states if states.contains(&Status::Published.as_str()) => {
+                "was sent, but not as the other options say".to_owned()
+            }
+            states => format!("was not sent: it is {}", states.join(", ")),
+        };
+        unsent.push(format!("{}: {why}", cell(id)));
+    }
+    Ok(unsent)
+}
+
+fn told(unsent: &[String]) -> Done {
+    for line in unsent {
+        eprintln!("{line}");
+    }
+    match unsent.is_empty() {
+        true => Done::Fine,
+        false => Done::Found,
+    }
+}
+
+/// How many rows were read back. What never was, or only in part, must not look like all there is.
+async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
     let jobs = opened.console.jobs(Some(JobId::from(id)), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
     match job.filter(|job| matches!(job.kind, JobKind::Restore(_))) {
@@ -94,7 +141,7 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<(), Failure> {
             let failure = Failure::found(format!("the restore {} is {}", job.id, job.state.as_str()));
             Err(failure.advice(format!("go on with {} first", job::goes_on_by(&job))))
         }
-        Some(_) => Ok(()),
+        Some(job) => Ok(job.touched),
     }
 }
 
@@ -123,14 +170,6 @@ pub fn in_order(since: Option<Timestamp>, until: Option<Timestamp>) -> Result<()
     }
 }
 
-/// A filter may match nothing, as for every verb; an event that was named should be there.
-fn unmatched(args: &ReplayArgs) -> Done {
-    match !args.id.is_empty() {
-        true => Done::Found,
-        false => Done::Fine,
-    }
-}
-
 fn filter(args: &ReplayArgs) -> Filter {
     Filter {
         event_id: args.id.iter().map(|id| EventId::from(id.as_str())).collect(),
@@ -142,14 +181,15 @@ fn filter(args: &ReplayArgs) -> Filter {
 }
 
 /// How many events it is about, as far as they were counted.
-#[derive(Clone, Copy)]
 struct Counted {
     events: u64,
     exact: bool,
+    /// Which they are, where they were asked for by id.
+    ids: BTreeSet<String>,
 }
 
 impl Counted {
-    fn text(self) -> String {
+    fn text(&self) -> String {
         let least = if self.exact { "" } else { "at least " };
         format!("{least}{}", count(self.events, "event"))
     }
@@ -160,6 +200,7 @@ async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Res
     let begun = Instant::now();
     let mut progress = Progress::new(out, None);
     let (mut events, mut from) = (0, None);
+    let mut ids = BTreeSet::new();
     let meant = |at: Option<Timestamp>| {
         at.is_some_and(|at| {
             args.since.is_none_or(|since| at >= since) && args.until.is_none_or(|until| at < until)
@@ -183,14 +224,18 @@ async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Res
             let routes = record.routes.iter().filter(|route| {
                 route.status == Status::Published && there(&route.destination) && meant(route.published_at)
             });
-            events += routes.count() as u64;
+            let routes = routes.count() as u64;
+            events += routes;
+            if routes > 0 && !args.id.is_empty() {
+                ids.insert(record.event_id.as_str().to_owned());
+            }
         }
         progress.count("counted", events);
         from = listing.next;
         if from.is_none() || events >= most || begun.elapsed() > PATIENCE {
             progress.end();
             let exact = from.is_none();
-            return Ok(Counted { events, exact });
+            return Ok(Counted { events, exact, ids });
         }
     }
 }

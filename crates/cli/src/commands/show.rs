@@ -22,6 +22,7 @@ pub struct Wanted<'a> {
 
 pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
     let mut values = Vec::new();
+    let mut others = Vec::new();
     let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
         let records = async {
@@ -46,6 +47,7 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             let failed =
                 |route: &RecordedRoute| matches!(route.status, Status::DeadLetter | Status::Retrying);
             if wanted.only_dead && !record.routes.iter().any(failed) {
+                others.push(record.status());
                 continue;
             }
             if !out.is_json() {
@@ -57,6 +59,13 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             }
             values.push(record::value(name, &record, wanted.payload, &beside));
         }
+    }
+    if let Some(status) = others.first().filter(|_| values.is_empty()) {
+        let (id, status) = (cell(wanted.id), status.as_str());
+        let failure = Failure::found(format!(
+            "the event {id:?} is neither dead nor refused: it is {status}"
+        ));
+        return Err(failure.advice("`postrider show ID` shows an event in any state"));
     }
     if values.is_empty() && !failed.is_some() {
         let what = match wanted.only_dead {

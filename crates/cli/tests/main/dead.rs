@@ -42,7 +42,8 @@ fn they_are_listed_and_shown() {
     place
         .run(&["dead", "show", "order-1"])
         .expect(1)
-        .complains("no dead or refused event");
+        .complains("is neither dead nor refused: it is PUBLISHED")
+        .complains("postrider show ID");
 }
 
 #[test]

@@ -129,6 +129,12 @@ fn without_a_configured_inbox_it_is_the_one_beside_the_outbox() {
         audited.contains("forget") && audited.contains("billing"),
         "{audited}"
     );
+    place.run(&["inbox", "purge", "--older-than", "0s"]).expect(0);
+    let audited = place.run(&["audit"]).expect(0).out;
+    assert!(
+        audited.contains("purge") && audited.contains("inbox=main"),
+        "{audited}"
+    );
     let printed = place.run(&["migrate", "print", "--inbox"]).expect(0).out;
     assert!(
         printed.contains("CREATE TABLE IF NOT EXISTS \"inbox\""),

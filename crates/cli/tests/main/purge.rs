@@ -42,6 +42,49 @@ fn jobs_and_the_audit_go_too() {
     place.run(&["job", "list"]).expect(0).says("no jobs");
 }
 
+/// Inboxes have names and tables of their own; none of them has those of the outbox.
+#[test]
+fn the_records_of_an_inbox_go_by_its_name_or_table() {
+    let place = Place::busy();
+    let purge = |more: &[&str]| place.run(&[&["purge", "--older-than", "0s"], more].concat());
+    purge(&["--inbox", "inbox", "--yes"])
+        .expect(2)
+        .complains("--what is not inbox");
+    place.run(&["show", "order-1"]).expect(0);
+    purge(&["--what", "inbox", "--dry-run"])
+        .expect(3)
+        .complains("postrider inbox migrate");
+    place.run(&["inbox", "migrate"]).expect(0);
+    let record = |table: &str| {
+        let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+        let sql =
+            format!("INSERT INTO {table} (consumer, event_id, processed_at) VALUES ('billing', 'e', 1)");
+        connection.execute(&sql, []).unwrap();
+    };
+    record("inbox");
+    purge(&["--what", "inbox", "--dry-run"])
+        .expect(0)
+        .says("1 row of the inbox inbox older than 0s would be removed");
+    purge(&["--what", "inbox", "--inbox", "nope", "--dry-run"])
+        .expect(2)
+        .complains("there is no inbox");
+    purge(&["--what", "inbox", "--yes"])
+        .expect(0)
+        .says("1 row of the inbox inbox older than 0s removed");
+
+    let config = place.read("postrider.toml");
+    let inbox = "[inbox.billing]\nurl = \"sqlite:postrider.db\"\ntable = \"seen\"\n";
+    place.write("postrider.toml", &format!("{config}\n{inbox}"));
+    place.run(&["inbox", "migrate"]).expect(0);
+    record("seen");
+    for one in [&[][..], &["--inbox", "billing"], &["--inbox", "seen"]] {
+        purge(&[&["--what", "inbox", "--dry-run"], one].concat())
+            .expect(0)
+            .says("1 row of the inbox seen older than 0s would be removed");
+    }
+    place.run(&["show", "order-1"]).expect(0);
+}
+
 #[test]
 fn what_is_in_no_archive_yet_stays() {
     let place = Place::busy_with(&format!("{ORDERS_ONLY}\n[cleanup]\narchive_dir = \"archive\"\n"));

@@ -60,6 +60,27 @@ fn a_replay_that_cannot_go_on_says_why() {
 }
 
 #[test]
+fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
+    let place = Place::busy();
+    let named = ["--id", "order-1", "--id", "nope", "--id", "dead-1"];
+    for mode in ["--dry-run", "--yes"] {
+        let ran = place.run(&[&["replay", mode], &named[..]].concat()).expect(1);
+        let ran = ran.says("1 event").complains("nope: there is no such event");
+        drop(ran.complains("dead-1: was not sent: it is DEAD_LETTER"));
+    }
+    place.run(&["job", "list"]).expect(0).says("replay");
+    let other = ["replay", "--id", "order-1", "--type", "Other", "--yes"];
+    place
+        .run(&other)
+        .expect(1)
+        .says("nothing to replay")
+        .complains("order-1: was sent, but not as the other options say");
+    let json = ["replay", "--id", "later-1", "--dry-run", "--json"];
+    let told = place.run(&json).expect(1).json();
+    assert_eq!(told["not_sent"][0], "later-1: was not sent: it is SCHEDULED");
+}
+
+#[test]
 fn a_replay_needs_a_choice() {
     let place = Place::busy();
     place.run(&["replay"]).expect(2).complains("nothing is chosen");
