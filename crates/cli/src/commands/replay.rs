@@ -48,9 +48,8 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         filter: filter(args),
         actor: actor(),
     };
-    // What was read back from an archive is not in the history: it is known how much it was, not what a filter leaves of
-    // it. Whoever does not ask how
-    // many there are waits for the first only.
+    // What was read back from an archive is not in the history: it is known how much it was, not what a filter leaves
+    // of it. Whoever does not ask how many there are waits for the first only.
     let is_all = args.dry_run || !args.yes || !args.id.is_empty();
     let counted = match args.restored.is_none() {
         true => Some(sent(&opened, args, out, if is_all { u64::MAX } else { 1 }).await?),
