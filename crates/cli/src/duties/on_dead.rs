@@ -1,6 +1,7 @@
 //! Telling people that events need them: a command is run, and a url is called, once for each group of failures with
 //! dead letters.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,12 +68,13 @@ async fn look(duties: &Duties, on_dead: &OnDead) -> Result<(), StoreError> {
     let mut past = upkeep.past_duties(PREFIX.to_owned()).await?;
     let groups = duties.opened.console.groups().await?;
     let dead: Vec<&Group> = groups.iter().filter(|group| group.dead > 0).collect();
-    // A group whose dead letters are gone is news when it has some again.
-    let names: Vec<String> = dead
+    let first_seen: BTreeMap<String, Timestamp> = dead
         .iter()
-        .flat_map(|group| Channel::all(on_dead).map(|channel| channel.duty(group)))
+        .flat_map(|group| Channel::all(on_dead).map(|channel| (channel.duty(group), group.seen.0)))
         .collect();
-    past.retain(|duty| !names.contains(&duty.name));
+    // A group whose dead letters are gone is news when it has some again: all that it has failed first since it was told
+    // of, however short the time between was.
+    past.retain(|duty| first_seen.get(&duty.name).is_none_or(|first| *first > duty.at));
     if !past.is_empty() {
         upkeep.forget_duties(past).await?;
     }
