@@ -23,8 +23,8 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Records of this inbox are removed when they are as old as that: every hour, those of this consumer. Another one in
-    /// the same inbox may have to know its events for longer.
+    /// Records of this inbox are removed when they are as old as that: every hour, those of this consumer. Another
+    /// one in the same inbox may have to know its events for longer.
     pub fn new(inbox: Arc<dyn InboxConsole>, retention: Duration) -> Self {
         Self {
             inbox,

@@ -72,8 +72,8 @@ async fn look(duties: &Duties, on_dead: &OnDead) -> Result<(), StoreError> {
         .iter()
         .flat_map(|group| Channel::all(on_dead).map(|channel| (channel.duty(group), group.seen.0)))
         .collect();
-    // A group whose dead letters are gone is news when it has some again: all that it has failed first since it was told
-    // of, however short the time between was.
+    // A group whose dead letters are gone is news when it has some again: all that it has failed first since it was
+    // told of, however short the time between was.
     past.retain(|duty| first_seen.get(&duty.name).is_none_or(|first| *first > duty.at));
     if !past.is_empty() {
         upkeep.forget_duties(past).await?;

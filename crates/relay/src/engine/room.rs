@@ -24,7 +24,7 @@ impl Engine {
     /// Whether a lane has room for a good part of what fits in. A read of a few rows costs the database nearly as much
     /// as one of many.
     pub(super) fn is_worth_reading(&self, lane: Lane) -> bool {
-        self.free_in(lane) >= (self.lane_cap(lane) / 4).max(1)
+        self.free_in(lane) >= (self.lane_cap(lane) / 8).max(1)
     }
 
     /// How many heads there is room for. What waits for a destination that can take no more leaves room for the

@@ -47,8 +47,8 @@ pub(super) async fn restore(view: &View, id: &JobId, rows: &[HistoryRow], cursor
     mark(view, id, cursor, rows.len() as u64, false).await
 }
 
-/// An archive may be one of another database, whose texts may have a zero in them; none of ours can. A payload keeps its
-/// bytes as bytes, everything else is written as it is for events.
+/// An archive may be one of another database, whose texts may have a zero in them; none of ours can. A payload keeps
+/// its bytes as bytes, everything else is written as it is for events.
 async fn insert(view: &View, statement: &Statement, id: &JobId, from: &HistoryRow) -> Result<()> {
     let (text, bytes) = match &from.payload {
         Payload::Text(text) if text.contains('\0') => (None, Some(text.as_bytes())),

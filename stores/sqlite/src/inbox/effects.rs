@@ -181,8 +181,8 @@ impl Work {
         }
         match tx.commit() {
             Ok(()) => Ok(applied),
-            // A constraint that is checked at the commit speaks of what a handler did. The last that ran is named; where
-            // there were more than one, each shows what it is when it is tried alone.
+            // A constraint that is checked at the commit speaks of what a handler did. The last that ran is named;
+            // where there were more than one, each shows what it is when it is tried alone.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 let at = applied.iter().rposition(|one| *one == Applied::Now);
                 let (at, error) = (at.unwrap_or(0), error.into());

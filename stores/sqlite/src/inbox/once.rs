@@ -73,8 +73,8 @@ pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction
 /// What is said of an effect whose transaction is gone: a conflict or a trigger rolled it back, the disk was full, a
 /// statement was interrupted, or the effect ended it itself. Its record is gone too.
 pub(super) fn undone() -> StoreError {
-    let text = "the effect went on after SQLite had rolled its transaction back: nothing is recorded, and what it wrote \
-        after that was committed on its own";
+    let text = "the effect went on after SQLite had rolled its transaction back: nothing is recorded, and what it \
+        wrote after that was committed on its own";
     StoreError::new(StoreErrorKind::Other, text).with_advice(
         "let the effect return the error of the statement that failed, and not end its transaction",
     )

@@ -65,8 +65,9 @@ fn place(cursor: Option<&Cursor>) -> Result<(i64, i64)> {
     }
 }
 
-/// A row that is no event, and that somebody discarded, is a row of the history too: what no text can hold comes as `show`
-/// has it, and the error of the row says what is wrong with it. One such row must not stand in the way of all others.
+/// A row that is no event, and that somebody discarded, is a row of the history too: what no text can hold comes as
+/// `show` has it, and the error of the row says what is wrong with it. One such row must not stand in the way of all
+/// others.
 fn read(row: &Row<'_>, outbox_id: &str) -> Result<HistoryRow> {
     let time =
         |index: usize| -> Result<Option<Timestamp>> { Ok(clock::parse(row.get_ref(index)?).ok().flatten()) };
