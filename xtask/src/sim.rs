@@ -12,7 +12,7 @@ use crate::failure::{Doing, Failure, Result};
 /// Seeds of the reduced run. Over so many every kind of fault must have been injected.
 const SEEDS: u64 = 1_000;
 /// Seeds within which a planted bug must be found.
-const PLANT_SEEDS: u64 = 500;
+const PLANT_SEEDS: u64 = 2_000;
 
 /// Runs the simulator with these arguments; false if it says so by its exit code.
 pub(crate) fn pass_through(arguments: &[OsString]) -> Result<bool> {
