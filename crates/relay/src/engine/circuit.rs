@@ -49,6 +49,8 @@ pub(super) struct Circuit {
     pub(super) in_flight: usize,
     pub(super) calls: usize,
     concurrent: usize,
+    /// Which lane is served next.
+    pub(super) turn: usize,
     pace: Pace,
 }
 
@@ -76,6 +78,7 @@ impl Circuit {
             in_flight: 0,
             calls: 0,
             concurrent,
+            turn: 0,
             // A second call, so that the destination is never without work.
             pace: Pace::new(2 * batch, concurrent * batch, SOON),
         }
@@ -356,7 +359,7 @@ pub(super) enum Room {
     None,
     Probe,
     Batch(usize),
-    /// Events of the high lane only.
+    /// Events of the high lane, with their share of the others.
     Urgent(usize),
     /// Events that were in lost calls, with nothing else in flight.
     Suspects(usize),

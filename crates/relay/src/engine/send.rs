@@ -78,26 +78,10 @@ impl Engine {
                     self.take(line, 1, call, &mut entries, &mut outgoing);
                 }
             }
-            Room::Batch(size) | Room::Suspects(size) => {
-                self.fill(
-                    (destination, &ROUND),
-                    size,
-                    ordered,
-                    call,
-                    &mut entries,
-                    &mut outgoing,
-                );
-            }
-            Room::Urgent(size) => {
-                let high = &[Lane::High];
-                self.fill(
-                    (destination, high),
-                    size,
-                    ordered,
-                    call,
-                    &mut entries,
-                    &mut outgoing,
-                );
+            Room::Batch(size) | Room::Suspects(size) | Room::Urgent(size) => {
+                let only_beside_high = matches!(room, Room::Urgent(_));
+                let limits = (size, ordered, only_beside_high);
+                self.fill(destination, limits, call, &mut entries, &mut outgoing);
             }
         }
         if entries.is_empty() {
@@ -172,23 +156,28 @@ impl Engine {
         !suspects.is_empty() && head.is_some_and(|(seq, _)| suspects.contains(*seq))
     }
 
+    /// Takes from the lanes in turn, where the last call left off: calls that carry a single event serve the low lane
+    /// too. What passes the pace for the sake of high events takes along only as many others as stand between them.
     fn fill(
         &mut self,
-        (destination, lanes): (DestinationId, &[Lane]),
-        size: usize,
-        ordered: bool,
+        destination: DestinationId,
+        (size, ordered, only_beside_high): (usize, bool, bool),
         call: Call,
         entries: &mut Vec<Entry>,
         outgoing: &mut Vec<Outgoing>,
     ) {
-        let (mut turn, mut empty, mut bytes) = (0, 0, 0);
+        let (mut empty, mut bytes) = (0, 0);
         // Half a batch for one key keeps a hot key fast and leaves room for the others.
         let per_line = if ordered { (size / 2).max(1) } else { 1 };
         let mut shut = Vec::new();
         let suspects = self.circuits[destination.0].suspects.room().is_some();
-        while entries.len() < size && empty < lanes.len() && bytes < CALL_BYTES {
-            let lane = lanes[turn % lanes.len()];
-            turn += 1;
+        while entries.len() < size && empty < ROUND.len() && bytes < CALL_BYTES {
+            if only_beside_high && !self.rows.has_ready_in(destination, Lane::High) {
+                break;
+            }
+            let turn = &mut self.circuits[destination.0].turn;
+            let lane = ROUND[*turn];
+            *turn = (*turn + 1) % ROUND.len();
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
                 // Passed over, and behind it in its lane others may stand: the lane is not empty.

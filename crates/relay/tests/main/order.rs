@@ -113,6 +113,42 @@ async fn a_high_event_overtakes_a_backlog_and_a_low_one_does_not_starve() {
     assert!(place("low") < 2_000, "{}", place("low"));
 }
 
+/// Whatever a call carries, and while high events pass the pace that is kept for their sake.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn low_events_leave_by_their_weight_beside_high_ones_without_end() {
+    for (batch_size, concurrent_batches, time) in [(1, 1, 0), (10, 8, 30)] {
+        let (store, sink) = (MemoryStore::new(4), MemorySink::new());
+        let (high, low) = (3_000, 300);
+        for (lane, priority, count) in [("high", 1, high), ("low", -1, low)] {
+            for n in 0..count {
+                let event = Event::builder("Tested").id(format!("{lane}-{n}"));
+                let event = event.aggregate("Test", format!("{lane}-{n}"));
+                let event = event.json("{}").priority(priority).build().unwrap();
+                store.enqueue(event).unwrap();
+            }
+        }
+        let mut slow = FnSink::slow(&sink, Duration::from_millis(time));
+        slow.capabilities.concurrent_batches = concurrent_batches;
+        let settings = Settings {
+            batch_size,
+            ..quick()
+        };
+        drained(&relay_with(&store, &slow, settings)).await;
+        let messages = sink.messages();
+        let order = ids(&messages);
+        let last_high = order.iter().rposition(|id| id.starts_with("high")).unwrap();
+        let beside = order[..last_high]
+            .iter()
+            .filter(|id| id.starts_with("low"))
+            .count();
+        // One in five is due to them; there is one in eleven of them.
+        assert!(
+            beside * 10 >= low * 9,
+            "{beside} of {low} with {batch_size} in a call"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_scheduled_event_leaves_at_its_time_and_makes_nobody_wait() {
     let (store, sink) = (MemoryStore::new(4), MemorySink::new());
