@@ -116,8 +116,8 @@ const HEAD: usize = column::PAGES + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
 /// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event.
-/// What was sent from the row's own place is what a person has edited since. The bounds on the time leave the
-/// partitions of other days out.
+/// Other content that was sent from the row's own place is what a person has edited since. The bounds on the time leave
+/// the partitions of other days out.
 pub(crate) fn sent_before(table: &str) -> String {
     let sent = sent(table, "$17");
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");
@@ -127,17 +127,19 @@ pub(crate) fn sent_before(table: &str) -> String {
              ELSE 'application/octet-stream' END)"
         )
     };
-    format!(
-        "CASE WHEN TABLE.replay_id IS NULL AND EXISTS (SELECT 1 {sent}) THEN (
-            SELECT array_agg(k.same || k.destination) FROM (
-                SELECT s.destination, bool_or({} = {} AND {} = {} AND s.event_type = TABLE.event_type
-                    AND s.aggregate_type = TABLE.aggregate_type AND s.aggregate_id = TABLE.aggregate_id
-                    AND s.event_key IS NOT DISTINCT FROM TABLE.event_key)::integer::text AS same
-                {sent} GROUP BY s.destination) k) END",
+    let same = format!(
+        "{} = {} AND {} = {} AND s.event_type = TABLE.event_type AND s.aggregate_type = TABLE.aggregate_type
+            AND s.aggregate_id = TABLE.aggregate_id AND s.event_key IS NOT DISTINCT FROM TABLE.event_key",
         body("s"),
         body("TABLE"),
         kind("s"),
         kind("TABLE"),
+    );
+    format!(
+        "CASE WHEN TABLE.replay_id IS NULL AND EXISTS (SELECT 1 {sent}) THEN (
+            SELECT array_agg(k.same || k.destination) FROM (
+                SELECT s.destination, bool_or({same})::integer::text AS same
+                {sent} AND (s.seq <> TABLE.seq OR ({same})) GROUP BY s.destination) k) END"
     )
     .replace("TABLE", table)
 }
@@ -148,7 +150,7 @@ pub(crate) fn sent(table: &str, seconds: &str) -> String {
         "FROM {{outbox_sent}} s WHERE s.event_id = {table}.event_id
          AND s.published_at > now() - make_interval(secs => {seconds}::double precision)
          AND s.published_at < now() + interval '1 hour' AND s.outcome = 'published' AND s.destination IS NOT NULL
-         AND s.replay_id IS NULL AND s.seq <> {table}.seq"
+         AND s.replay_id IS NULL"
     )
 }
 

@@ -31,9 +31,9 @@ pub(crate) const PARKED: &str =
 
 /// Copies of a replay say nothing about the event itself: one that a person sent elsewhere is still owed.
 pub(crate) const SENT: &str =
-    "SELECT {sent_columns}, destination FROM {outbox_sent} INDEXED BY {outbox_sent_event}
+    "SELECT {sent_columns}, destination, seq FROM {outbox_sent} INDEXED BY {outbox_sent_event}
      WHERE event_id = ?1 AND published_at > ?2 AND outcome = 'published' AND destination IS NOT NULL
-       AND replay_id IS NULL AND seq <> ?3";
+       AND replay_id IS NULL";
 
 /// The destinations of a key and lane, one seek each.
 pub(crate) const NEXT_BLOCK: &str = "SELECT destination FROM {outbox_parked} INDEXED BY {outbox_parked_line}
@@ -197,21 +197,22 @@ impl<'tx> Decoder<'tx> {
         })
     }
 
-    /// One entry a destination, even if the id was published there several times: the same content once is enough. What
-    /// was sent from the row's own place is what a person has edited since.
+    /// One entry a destination, even if the id was published there several times: the same content once is enough.
+    /// Other content that was sent from the row's own place is what a person has edited since.
     fn sent_before(&mut self, seq: Seq, event: &Event) -> Result<Vec<SentBefore>> {
         let Some(since) = self.known_since else {
             return Ok(Vec::new());
         };
         let (outbox_id, now) = (&self.standing.outbox_id, self.standing.now);
-        let mut rows = self
-            .sent
-            .query(params![event.id.as_str(), since, row::place(seq)])?;
+        let mut rows = self.sent.query(params![event.id.as_str(), since])?;
         let mut known: BTreeMap<DestinationName, bool> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let sent = Stored::read(row, outbox_id, now)?;
             let destination: String = row.get(BEHIND)?;
             let same = sent.event.is_ok_and(|sent| sent.same_content(event));
+            if !same && row.get::<_, i64>(BEHIND + 1)? == row::place(seq) {
+                continue;
+            }
             *known.entry(destination.into()).or_default() |= same;
         }
         let entry = |(destination, same_content)| SentBefore {

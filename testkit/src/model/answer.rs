@@ -77,8 +77,8 @@ impl Model {
     }
 
     /// One entry a destination, even if the id was published there several times: the same content once is enough. A
-    /// copy that a replay sent there says nothing about the event itself, and what was sent from the row's own place
-    /// is what a person has edited since.
+    /// copy that a replay sent there says nothing about the event itself, and other content that was sent from the
+    /// row's own place is what a person has edited since.
     fn sent_before(&self, now: Duration, row: &Row) -> Vec<SentBefore> {
         let Some(window) = self.options.dedup_window else {
             return Vec::new();
@@ -92,10 +92,12 @@ impl Model {
             if let Some(destination) = &record.destination
                 && record.is_sent()
                 && record.row.replay.is_none()
-                && record.row.seq != row.seq
                 && now.saturating_sub(record.at) < window
             {
-                *before.entry(destination).or_default() |= record.row.event.same_content(&row.event);
+                let same = record.row.event.same_content(&row.event);
+                if same || record.row.seq != row.seq {
+                    *before.entry(destination).or_default() |= same;
+                }
             }
         }
         before

@@ -82,6 +82,7 @@ cases! { $ store_suite, store, "Store"
         another_destination_is_another_matter [LevelOne];
         parked_and_discarded_rows_were_not_sent [LevelOne Console];
         a_parked_row_knows_it_too [LevelOne];
+        what_is_routed_anew_knows_where_it_has_been [LevelOne];
         a_replay_is_not_checked [LevelOne Replays];
     }
     settle {

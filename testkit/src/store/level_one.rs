@@ -1,6 +1,6 @@
 //! The first check against duplicates: whether an id was published to a destination before, and with which content.
 
-use postrider_core::{Act, Event, Filter, Leaves, QueuedRow, SentBefore, Settled, Verb};
+use postrider_core::{Act, Event, Filter, Leaves, QueuedRow, SentBefore, Settled, Then, Verb};
 
 use super::bench::{Bench, Relay};
 use super::words::{decided, event, event_with, parks_as, refused, sent, to, waiting};
@@ -98,6 +98,25 @@ pub(super) async fn a_parked_row_knows_it_too(bench: Bench) {
     let entry = parks_as(&row, vec![waiting("d"), waiting("e")]);
     assert_eq!(relay.settle_one(entry).await, Settled::Done);
     for due in relay.due().await {
+        assert_eq!(known(due.row.sent_before), [("d".to_owned(), true)]);
+    }
+}
+
+/// An event that was sent to one of its destinations is routed anew when the other is gone: where it has been, it must
+/// not go again.
+pub(super) async fn what_is_routed_anew_knows_where_it_has_been(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("same", "k")]).await;
+    let mut entry = sent(&rows[0], &["d"]);
+    if let Leaves::Decided { parked, .. } = &mut entry.leaves {
+        parked.push(waiting("gone"));
+    }
+    assert_eq!(relay.settle_one(entry).await, Settled::Done);
+    let due = relay.due().await.remove(0);
+    let split = Then::Split(vec![waiting("d"), waiting("e")]);
+    assert_eq!(relay.settle_parked(&due, split).await, Settled::Done);
+    let due = relay.due().await;
+    assert_eq!(due.len(), 2);
+    for due in due {
         assert_eq!(known(due.row.sent_before), [("d".to_owned(), true)]);
     }
 }

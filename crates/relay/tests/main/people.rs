@@ -79,6 +79,33 @@ async fn a_removed_destination_leaves_its_rows_dead_until_they_are_redriven() {
     assert_exact(&sink, &["a"], 2);
 }
 
+/// What has arrived at the destination that stays does not go there again, after its followers.
+#[tokio::test]
+async fn what_is_routed_anew_goes_only_where_it_has_not_been() {
+    let (store, kept, other) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    other.refuse_when(|_| Some(ErrorKind::AddressNotFound));
+    let relay = |name: &str| {
+        let builder = builder(&store).sink_named("kept", Arc::new(kept.clone()));
+        let builder = builder.sink_named(name, Arc::new(other.clone()));
+        let router = all_to(vec![destination("kept"), destination(name)]);
+        builder.router(router).build().unwrap()
+    };
+    commit(&store, &["a"], 3);
+    let running = Running::start(&relay("old"));
+    until("parked rows", || parked(&store).len() == 3).await;
+    running.stop().await;
+    other.accept_everything();
+    let running = Running::start(&relay("new"));
+    until("all of them", || {
+        store.with_model(|model, now| model.redrive(now, |row| row.dead));
+        is_empty(&store)
+    })
+    .await;
+    running.stop().await;
+    assert_exact(&kept, &["a"], 3);
+    assert_exact(&other, &["a"], 3);
+}
+
 #[tokio::test]
 async fn a_discarded_event_lets_its_key_flow() {
     let (store, sink) = (MemoryStore::new(8), MemorySink::new());
