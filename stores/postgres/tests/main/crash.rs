@@ -87,12 +87,13 @@ async fn look(relay: &Relay) -> Seq {
 
 /// Kills a process of the server, which then ends all others and recovers.
 async fn kill_one(url: &str) {
-    let client = connect(url).await;
+    let (client, witness) = (connect(url).await, connect(url).await);
     let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
     let pid = row.expect("a pid").get::<_, i32>(0).to_string();
     let killed = Command::new("kill").args(["-9", &pid]).status();
     assert!(killed.expect("kill is run").success());
-    while client.batch_execute("SELECT 1").await.is_ok() {}
+    // Until the server has seen it, it lets others in, whom it ends then.
+    while witness.batch_execute("SELECT 1").await.is_ok() {}
 }
 
 async fn reconnect(url: &str) -> Client {
