@@ -25,7 +25,8 @@ pub(crate) fn exceeded(
     let rows = load.rows();
     let bounds = [
         ("queued rows", load.queued, queued),
-        ("parked rows", load.parked, HEADS.min(window) * (1 + FOLLOWERS)),
+        // What waits for a destination that is slow leaves room for the others'.
+        ("parked rows", load.parked, HEADS.min(window) * (1 + FOLLOWERS) * destinations),
         ("decided rows", load.decided, rows),
         ("starts", load.starts, load.parked),
         ("lines", load.lines, rows * destinations + load.flying + load.void),
