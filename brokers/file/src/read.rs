@@ -55,13 +55,13 @@ impl Reader {
         }
         let mut position = Position::load(position_path)?;
         position.opened();
-        position.save(position_path, false)?;
+        position.save(position_path)?;
         Ok(Some(Self {
             path: path.to_path_buf(),
             file,
             _lock: lock,
             position_path: position_path.to_path_buf(),
-            at: position.offset,
+            at: position.next(0),
             position,
             ready: VecDeque::new(),
             out: BTreeMap::new(),
@@ -88,6 +88,8 @@ impl Reader {
 
     /// Reads whole lines that are new, and gives how many there are now.
     pub(crate) fn read(&mut self, lines: usize) -> io::Result<usize> {
+        // Past what is done: behind one line that is held for long there may be any amount of it.
+        self.at = self.position.next(self.at);
         let mut chunk = self.chunk()?;
         let whole = chunk
             .iter()
@@ -119,7 +121,7 @@ impl Reader {
         if self.at > self.position.seen {
             // Before they are delivered: one that ends this process was seen.
             self.position.seen = self.at;
-            self.position.save(&self.position_path, false)?;
+            self.position.save(&self.position_path)?;
         }
         Ok(self.ready.len())
     }
@@ -148,7 +150,7 @@ impl Reader {
             file.write_all(&rejected)?;
             file.sync_data()?;
         }
-        self.position.save(&self.position_path, true)
+        self.position.save(&self.position_path)
     }
 
     /// The bytes from the next line on, with at least one whole line in them if there is one.
@@ -170,5 +172,65 @@ impl Reader {
             }
             size = size.saturating_mul(4);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        path: PathBuf,
+        position: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            Self {
+                path: directory.path().join("q.jsonl"),
+                position: directory.path().join("p"),
+                _directory: directory,
+            }
+        }
+
+        /// Writes the file as one that nobody has touched for so long.
+        fn write(&self, content: &[u8], age: Duration) {
+            fs::write(&self.path, content).unwrap();
+            let file = OpenOptions::new().write(true).open(&self.path).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+
+        fn open(&self) -> Reader {
+            Reader::open(&self.path, &self.position).unwrap().unwrap()
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_not_read_again() {
+        let place = Place::new();
+        let long = [vec![b'x'; CHUNK / 4], b"\n".to_vec()].concat();
+        let content = [b"held\n".to_vec(), long.repeat(40)].concat();
+        place.write(&content, Duration::ZERO);
+        let mut reader = place.open();
+        let mut tag = 0;
+        while reader.at < content.len() as u64 {
+            reader.read(500).unwrap();
+            let taken = reader.take(500, &mut tag);
+            let done = taken
+                .iter()
+                .filter(|it| it.tag > 1)
+                .map(|it| (it.tag, Verdict::Done));
+            reader.settle(&done.collect::<Vec<_>>()).unwrap();
+        }
+        drop(reader);
+        place.write(&[content, b"new\n".to_vec()].concat(), Duration::ZERO);
+        let mut reader = place.open();
+        // The first look finds the one that was held and some that are done; the second goes past the others.
+        assert_eq!(reader.read(500).unwrap(), 1);
+        assert_eq!(reader.read(500).unwrap(), 2);
     }
 }
