@@ -121,3 +121,15 @@ async fn a_position_on_disk_is_replaced_by_none_that_is_not() {
     fails_to_sync(&other, &position).await;
     assert_eq!(ids(&other).await[0].1, "e2");
 }
+
+#[tokio::test]
+async fn a_file_without_line_ends_is_an_error_and_is_not_read_into_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("disk.img");
+    // Twice the longest line. It takes no room on the disk.
+    fs::File::create(&path).unwrap().set_len(1 << 27).unwrap();
+    let source = FileSource::new(&path, directory.path().join("p"));
+    let received = tokio::time::timeout(PATIENCE, source.receive(10)).await;
+    let error = received.expect("it is told").unwrap_err();
+    assert!(error.text.contains("no line end"), "{error}");
+}
