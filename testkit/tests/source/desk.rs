@@ -250,8 +250,8 @@ impl Source for DeskSource {
                 let taken = self.take(max)?;
                 if !taken.is_empty() {
                     if self.desk.flaw == Flaw::TakesBeforeItWaits {
-                        // Dropped here, nobody gets what was taken.
-                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        // Dropped here, nobody gets what was taken. Long enough to be dropped on a busy machine too.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                     return Ok(taken);
                 }
