@@ -5,51 +5,68 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use postrider_core::Progress;
 use serde::{Deserialize, Serialize};
 
+use crate::path::sync_parent;
+
 /// What a consumer is done with: everything before an offset, and some lines behind it.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Position {
-    /// Every line that begins before this is done.
-    pub(crate) offset: u64,
-    /// Lines behind it that are done too: where each begins and ends. No more than a consumer holds at a time.
-    done: BTreeMap<u64, u64>,
+    /// Lines by the byte at which they begin.
+    progress: Progress,
     /// How far lines were ever delivered.
     pub(crate) seen: u64,
     /// How often the file was opened since the offset moved. A line that ends every process is delivered as often.
     opens: u32,
 }
 
+/// The same in its file.
+#[derive(Deserialize, Serialize)]
+struct Stored {
+    offset: u64,
+    done: BTreeMap<u64, u64>,
+    seen: u64,
+    opens: u32,
+}
+
 impl Position {
     /// Reads it; a file that is not there is the beginning.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        match fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
-                let text = format!(
-                    "{}: {error}; restore it, or remove it to begin anew",
-                    path.display()
-                );
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error),
-        }
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let stored: Stored = serde_json::from_slice(&text).map_err(|error| {
+            let text = format!(
+                "{}: {error}; restore it, or remove it to begin anew",
+                path.display()
+            );
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        Ok(Self {
+            progress: Progress::new(stored.offset, stored.done),
+            seen: stored.seen,
+            opens: stored.opens,
+        })
     }
 
-    /// Writes it whole or not at all. Synced, it survives a power cut, and without that the end of the process.
-    pub(crate) fn save(&self, path: &Path, sync: bool) -> io::Result<()> {
+    /// Writes it whole or not at all, and waits for the disk. Always: it takes the place of one that is on the disk,
+    /// and a name that leads to nothing after a power cut would be worse than an old position.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        let stored = Stored {
+            offset: self.progress.front(),
+            done: self.progress.spans().collect(),
+            seen: self.seen,
+            opens: self.opens,
+        };
         let next = with_suffix(path, ".next");
         let mut file = File::create(&next)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        if sync {
-            file.sync_data()?;
-        }
+        file.write_all(&serde_json::to_vec(&stored)?)?;
+        file.sync_data()?;
         fs::rename(&next, path)?;
-        match path.parent().filter(|_| sync) {
-            Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-            Some(_) => File::open(".")?.sync_all(),
-            None => Ok(()),
-        }
+        sync_parent(path)
     }
 
     pub(crate) fn opened(&mut self) {
@@ -57,7 +74,12 @@ impl Position {
     }
 
     pub(crate) fn is_done(&self, start: u64) -> bool {
-        start < self.offset || self.done.contains_key(&start)
+        self.progress.is_done(start)
+    }
+
+    /// Where the first line begins that is not done, from an offset on.
+    pub(crate) fn next(&self, offset: u64) -> u64 {
+        self.progress.next(offset)
     }
 
     /// How often a line was delivered by earlier opens of the file, as far as is known.
@@ -70,9 +92,7 @@ impl Position {
 
     /// A line is done.
     pub(crate) fn finish(&mut self, start: u64, end: u64) {
-        self.done.insert(start, end);
-        while let Some(end) = self.done.remove(&self.offset) {
-            self.offset = end;
+        if self.progress.finish(start, end) {
             self.opens = 1;
         }
     }
@@ -88,16 +108,6 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_offset_moves_over_what_is_done_without_a_gap() {
-        let mut position = Position::default();
-        position.finish(10, 20);
-        assert!(position.is_done(10) && !position.is_done(0) && position.offset == 0);
-        position.finish(0, 10);
-        assert_eq!((position.offset, position.done.len()), (20, 0));
-        assert!(position.is_done(10) && !position.is_done(20));
-    }
 
     #[test]
     fn a_line_that_nobody_gets_past_is_counted() {
@@ -121,9 +131,10 @@ mod tests {
         let mut position = Position::load(&path).unwrap();
         position.finish(0, 7);
         position.finish(9, 11);
-        position.save(&path, true).unwrap();
+        position.save(&path).unwrap();
         let loaded = Position::load(&path).unwrap();
-        assert_eq!((loaded.offset, loaded.is_done(9)), (7, true));
+        assert_eq!((loaded.next(0), loaded.next(7), loaded.next(9)), (7, 7, 11));
+        assert!(!path.with_extension("next").exists());
         fs::write(&path, "{").unwrap();
         assert_eq!(
             Position::load(&path).unwrap_err().kind(),

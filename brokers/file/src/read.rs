@@ -5,14 +5,19 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use postrider_core::{Incoming, Verdict};
 
 use crate::decode;
 use crate::position::{Position, with_suffix};
+use crate::tail::MAX_LINE;
 
 /// What is read at a time; a longer line is read whole.
 const CHUNK: usize = 1 << 20;
+/// A time of change that is younger than this may be the time of the next change too: file systems count in ticks of
+/// some milliseconds.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The open file.
 #[derive(Debug)]
@@ -25,9 +30,19 @@ pub(crate) struct Reader {
     position: Position,
     /// Where the next line begins that was not read yet.
     at: u64,
+    /// What the file was like when there was no whole line behind that: nothing is to be found until it changes.
+    without: Option<Look>,
     ready: VecDeque<Line>,
     /// What was delivered and has no verdict, by tag.
     out: BTreeMap<u64, Line>,
+}
+
+/// By what a change of a file is seen. The length alone does not do: half a line may be cut off, and a whole one of
+/// the same length be written in its place.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    length: u64,
+    changed: SystemTime,
 }
 
 #[derive(Debug)]
@@ -55,13 +70,14 @@ impl Reader {
         }
         let mut position = Position::load(position_path)?;
         position.opened();
-        position.save(position_path, false)?;
+        position.save(position_path)?;
         Ok(Some(Self {
             path: path.to_path_buf(),
             file,
             _lock: lock,
             position_path: position_path.to_path_buf(),
-            at: position.offset,
+            at: position.next(0),
+            without: None,
             position,
             ready: VecDeque::new(),
             out: BTreeMap::new(),
@@ -88,12 +104,9 @@ impl Reader {
 
     /// Reads whole lines that are new, and gives how many there are now.
     pub(crate) fn read(&mut self, lines: usize) -> io::Result<usize> {
-        let mut chunk = self.chunk()?;
-        let whole = chunk
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        chunk.truncate(whole);
+        // Past what is done: behind one line that is held for long there may be any amount of it.
+        self.at = self.position.next(self.at);
+        let chunk = self.chunk()?;
         for text in chunk.split_inclusive(|byte| *byte == b'\n') {
             if self.ready.len() >= lines {
                 break;
@@ -119,7 +132,7 @@ impl Reader {
         if self.at > self.position.seen {
             // Before they are delivered: one that ends this process was seen.
             self.position.seen = self.at;
-            self.position.save(&self.position_path, false)?;
+            self.position.save(&self.position_path)?;
         }
         Ok(self.ready.len())
     }
@@ -148,27 +161,141 @@ impl Reader {
             file.write_all(&rejected)?;
             file.sync_data()?;
         }
-        self.position.save(&self.position_path, true)
+        self.position.save(&self.position_path)
     }
 
-    /// The bytes from the next line on, with at least one whole line in them if there is one.
-    fn chunk(&self) -> io::Result<Vec<u8>> {
-        let length = self.file.metadata()?.len();
+    /// Whole lines from the next one on, if there are any.
+    fn chunk(&mut self) -> io::Result<Vec<u8>> {
         let found = fs::metadata(&self.path)?;
         let ours = self.file.metadata()?;
+        let length = ours.len();
         if length < self.at || (found.dev(), found.ino()) != (ours.dev(), ours.ino()) {
             let text = "it was replaced or cut; put it back, or remove the position to read the new one";
             return Err(io::Error::other(text));
         }
-        let left = usize::try_from(length - self.at).unwrap_or(usize::MAX);
-        let mut size = CHUNK;
-        loop {
-            let mut chunk = vec![0; size.min(left)];
-            self.file.read_exact_at(&mut chunk, self.at)?;
-            if chunk.len() == left || chunk.contains(&b'\n') {
+        let look = Look {
+            length,
+            changed: ours.modified()?,
+        };
+        // Before anything is read: what is written meanwhile must be seen.
+        let is_old = look.changed.elapsed().is_ok_and(|age| age > TICK);
+        if length == self.at || self.without.as_ref() == Some(&look) {
+            return Ok(Vec::new());
+        }
+        let mut chunk = Vec::new();
+        let mut size = CHUNK as u64;
+        while (chunk.len() as u64) < (length - self.at).min(MAX_LINE) {
+            let from = chunk.len();
+            // At most MAX_LINE.
+            chunk.resize(size.min(length - self.at).min(MAX_LINE) as usize, 0);
+            let start = self.at + from as u64;
+            self.file.read_exact_at(&mut chunk[from..], start)?;
+            if let Some(end) = chunk[from..].iter().rposition(|byte| *byte == b'\n') {
+                chunk.truncate(from + end + 1);
                 return Ok(chunk);
             }
             size = size.saturating_mul(4);
         }
+        if length - self.at >= MAX_LINE {
+            let text = format!(
+                "there is no line end within {MAX_LINE} bytes from byte {} on; name a file of JSON lines",
+                self.at
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        self.without = is_old.then_some(look);
+        Ok(Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        path: PathBuf,
+        position: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            Self {
+                path: directory.path().join("q.jsonl"),
+                position: directory.path().join("p"),
+                _directory: directory,
+            }
+        }
+
+        /// Writes the file as one that nobody has touched for so long.
+        fn write(&self, content: &[u8], age: Duration) {
+            fs::write(&self.path, content).unwrap();
+            let file = OpenOptions::new().write(true).open(&self.path).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+
+        fn open(&self) -> Reader {
+            Reader::open(&self.path, &self.position).unwrap().unwrap()
+        }
+    }
+
+    /// Bytes that this thread has asked the kernel for.
+    #[cfg(target_os = "linux")]
+    fn bytes_read() -> u64 {
+        let text = fs::read_to_string("/proc/thread-self/io").unwrap();
+        let read = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.unwrap().parse().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn half_a_line_is_not_read_again_and_again() {
+        let place = Place::new();
+        place.write(&vec![b'x'; 8 << 20], Duration::from_secs(60));
+        let mut reader = place.open();
+        let before = bytes_read();
+        for _ in 0..50 {
+            assert_eq!(reader.read(10).unwrap(), 0);
+        }
+        let read = bytes_read() - before;
+        assert!(read < 10 << 20, "{read} bytes of 8 MiB were read");
+    }
+
+    #[test]
+    fn half_a_line_that_is_cut_and_a_whole_one_of_its_length_is_seen() {
+        let place = Place::new();
+        for age in [Duration::from_secs(60), Duration::ZERO] {
+            place.write(b"{\"a\":1", age);
+            let mut reader = place.open();
+            assert_eq!(reader.read(10).unwrap(), 0);
+            place.write(b"{\"a\"}\n", Duration::ZERO);
+            assert_eq!(reader.read(10).unwrap(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_not_read_again() {
+        let place = Place::new();
+        let long = [vec![b'x'; CHUNK / 4], b"\n".to_vec()].concat();
+        let content = [b"held\n".to_vec(), long.repeat(40)].concat();
+        place.write(&content, Duration::ZERO);
+        let mut reader = place.open();
+        let mut tag = 0;
+        while reader.at < content.len() as u64 {
+            reader.read(500).unwrap();
+            let taken = reader.take(500, &mut tag);
+            let done = taken
+                .iter()
+                .filter(|it| it.tag > 1)
+                .map(|it| (it.tag, Verdict::Done));
+            reader.settle(&done.collect::<Vec<_>>()).unwrap();
+        }
+        drop(reader);
+        place.write(&[content, b"new\n".to_vec()].concat(), Duration::ZERO);
+        let mut reader = place.open();
+        // The first look finds the one that was held and some that are done; the second goes past the others.
+        assert_eq!(reader.read(500).unwrap(), 1);
+        assert_eq!(reader.read(500).unwrap(), 2);
     }
 }

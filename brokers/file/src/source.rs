@@ -1,11 +1,11 @@
 //! The consuming side.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{BoxFuture, Incoming, Source, SourceError, SourceErrorKind, Verdict};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::read::Reader;
 
@@ -21,7 +21,7 @@ const AHEAD: usize = 500;
 /// consumers with files of their own each get everything. Rejected lines are appended to the neighbour `….rejected`.
 ///
 /// A line is delivered when it is whole. A file that is replaced or cut is an error, not followed: what of it was still
-/// to come cannot be known.
+/// to come cannot be known. So is one without a line end for 64 MiB: it is something else than lines.
 #[derive(Debug)]
 pub struct FileSource {
     shared: Arc<Shared>,
@@ -31,6 +31,7 @@ pub struct FileSource {
 struct Shared {
     path: PathBuf,
     position: PathBuf,
+    /// Held while the disk is waited for, which nobody's thread must be: whoever wants it waits as a task.
     state: Mutex<State>,
     closed: Notify,
 }
@@ -38,6 +39,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     reader: Option<Reader>,
+    /// Why there is no reader any more. The next receive says so before it opens another: what the last one delivered
+    /// comes again, and whoever holds it has to forget it.
+    failed: Option<SourceError>,
     closed: bool,
     next_tag: u64,
 }
@@ -63,30 +67,37 @@ impl FileSource {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads ahead, and says whether the state is worth a look at once. What fails is told there: the call that wanted
+    /// to know may be gone by then.
+    fn read(&self) -> bool {
+        let mut state = self.state.blocking_lock();
+        if state.closed || state.failed.is_some() {
+            return true;
+        }
+        match self.read_ahead(&mut state.reader) {
+            Ok(lines) => lines > 0,
+            Err(error) => {
+                state.fail(self.trouble(&error));
+                true
+            }
+        }
     }
 
-    /// Works on the open file. After an error it is closed: the next call opens it again, at what was saved.
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut Reader, &mut u64) -> std::io::Result<T>,
-    ) -> Result<Option<T>, SourceError> {
-        let mut state = self.state();
-        if state.closed {
-            return Err(closed());
+    fn read_ahead(&self, reader: &mut Option<Reader>) -> std::io::Result<usize> {
+        if reader.is_none() {
+            *reader = Reader::open(&self.path, &self.position)?;
         }
-        if state.reader.is_none() {
-            state.reader = Reader::open(&self.path, &self.position).map_err(|error| self.trouble(&error))?;
-        }
-        let mut next_tag = state.next_tag;
+        reader.as_mut().map_or(Ok(0), |reader| reader.read(AHEAD))
+    }
+
+    /// Takes verdicts. Without a reader, or with another one, their tags are of no delivery.
+    fn settle(&self, verdicts: &[(u64, Verdict)]) -> Result<(), SourceError> {
+        let mut state = self.state.blocking_lock();
         let Some(reader) = &mut state.reader else {
-            return Ok(None);
+            return Ok(());
         };
-        let done = work(reader, &mut next_tag);
-        state.next_tag = next_tag;
-        done.map(Some).map_err(|error| {
-            state.reader = None;
+        reader.settle(verdicts).map_err(|error| {
+            state.fail(self.trouble(&error));
             self.trouble(&error)
         })
     }
@@ -105,6 +116,28 @@ impl Shared {
     }
 }
 
+impl State {
+    /// What the reader has in memory may not be what is on disk: the next one begins at what was saved.
+    fn fail(&mut self, error: SourceError) {
+        self.reader = None;
+        self.failed = Some(error);
+    }
+
+    /// Delivers lines that were read.
+    fn take(&mut self, max: usize) -> Result<Vec<Incoming>, SourceError> {
+        if self.closed {
+            return Err(closed());
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(reader) = &mut self.reader else {
+            return Ok(Vec::new());
+        };
+        Ok(reader.take(max, &mut self.next_tag))
+    }
+}
+
 impl Source for FileSource {
     fn receive(&self, max: usize) -> BoxFuture<'_, Result<Vec<Incoming>, SourceError>> {
         Box::pin(async move {
@@ -113,15 +146,12 @@ impl Source for FileSource {
                 tokio::pin!(closing);
                 closing.as_mut().enable();
                 // Nothing is waited for between taking lines and returning them: a dropped call has taken none.
-                let taken = self
-                    .shared
-                    .with(|reader, next_tag| Ok(reader.take(max, next_tag)))?;
-                if let Some(taken) = taken.filter(|taken| !taken.is_empty()) {
+                let taken = self.shared.state.lock().await.take(max)?;
+                if !taken.is_empty() {
                     return Ok(taken);
                 }
                 let shared = Arc::clone(&self.shared);
-                let read = blocking(move || shared.with(|reader, _| reader.read(AHEAD))).await?;
-                if read.is_none_or(|lines| lines == 0) {
+                if !blocking(move || Ok(shared.read())).await? {
                     tokio::select! {
                         () = closing => {}
                         () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -134,18 +164,13 @@ impl Source for FileSource {
     fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>> {
         Box::pin(async move {
             let shared = Arc::clone(&self.shared);
-            let settled = blocking(move || shared.with(|reader, _| reader.settle(&verdicts))).await;
-            match settled {
-                // Verdicts on what a closed source held mean nothing.
-                Err(error) if error.kind == SourceErrorKind::Closed => Ok(()),
-                settled => settled.map(|_| ()),
-            }
+            blocking(move || shared.settle(&verdicts)).await
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let mut state = self.shared.state();
+            let mut state = self.shared.state.lock().await;
             state.closed = true;
             state.reader = None;
             drop(state);

@@ -19,7 +19,7 @@ pub(crate) enum Tail {
 
 /// A line is at most this long: the largest payload in Base64, with room for the rest. What has no line feed within
 /// this distance of its end was not written by us.
-const MAX_LINE: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_LINE: u64 = 64 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// Looks at the end of a file of the given length.

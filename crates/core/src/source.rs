@@ -54,11 +54,17 @@ pub struct SourceError {
 /// that ends first gives back everything unsettled. A tag of an earlier connection, and one that was settled before, is
 /// ignored.
 ///
+/// **Void tags.** When deliveries without a verdict are lost to a source, for whatever reason (its connection ended, a
+/// verdict could not be written down, its part of the queue went to another), all of its tags are void, and the next
+/// receive fails, once, before anything is delivered again. Whoever holds deliveries forgets them at that error, and
+/// only at that: of what comes again without one, it would hold two, and work on both.
+///
 /// **Order.** Messages come in the order in which the broker has them. What came back (a verdict, a lost connection) is
 /// delivered again before what was never delivered, as far as the broker can.
 ///
-/// **Bounds.** A source holds a bounded number of deliveries without a verdict; while they are held, nothing more
-/// comes.
+/// **Bounds.** A source holds a bounded number of deliveries without a verdict, or as many as whoever receives asks
+/// for; while they are held, nothing more comes. What it keeps of its own is bounded by them, however many others are
+/// settled meanwhile.
 ///
 /// **Foreign messages.** A message that somebody else published may lack everything. It is delivered all the same, with
 /// an empty id where it has none: whoever consumes decides what becomes of it.
@@ -68,6 +74,7 @@ pub trait Source: Send + Sync {
     fn receive(&self, max: usize) -> BoxFuture<'_, Result<Vec<Incoming>, SourceError>>;
 
     /// Tells the broker what became of deliveries, in any order. Call it after the effect is committed, never before.
+    /// When it fails, every tag is void, and the next receive fails too: nobody has to look at the answer.
     fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>>;
 
     /// Disconnects; what is unsettled is delivered again to another consumer. Safe to call twice; a receive under way

@@ -6,6 +6,11 @@ use postrider_core::Verdict;
 
 use super::bench::{Bench, ids, quiet, settle_all};
 
+/// Messages behind a held one; many times what may be kept of them.
+const BEHIND: usize = 400;
+/// What a source may keep of its own for one held message: far less than a few bytes for each one behind it.
+const KEPT: u64 = 1_024;
+
 pub(super) async fn what_is_held_is_bounded(bench: Bench) {
     let prefetch = bench.queue.prefetch();
     let wanted = bench.filled(prefetch * 3).await;
@@ -29,6 +34,23 @@ pub(super) async fn what_is_held_is_bounded(bench: Bench) {
     source.close().await;
     other.close().await;
     bench.left(&wanted[1..]).await;
+}
+
+/// One message may be held for hours. What is done behind it meanwhile must cost no memory, nothing at each further
+/// verdict, and must not come again.
+pub(super) async fn what_is_done_behind_a_held_message_is_not_kept(bench: Bench) {
+    let wanted = bench.filled(1 + BEHIND).await;
+    let source = bench.open().await;
+    let mut came = bench.gather(&source, 1).await.len();
+    while came < wanted.len() {
+        let received = bench.receive(&source, 20).await;
+        came += received.len();
+        settle_all(&source, &received, Verdict::Done).await;
+    }
+    let kept = bench.queue.kept().await;
+    assert!(kept <= KEPT, "{kept} bytes are kept of one held message");
+    source.close().await;
+    bench.left(&wanted[..1]).await;
 }
 
 pub(super) async fn two_sources_share_a_queue(bench: Bench) {

@@ -23,6 +23,7 @@ cases! { $ source_suite, source, "Source"
     }
     bounds {
         what_is_held_is_bounded [Prefetch];
+        what_is_done_behind_a_held_message_is_not_kept;
         two_sources_share_a_queue;
     }
     lost {
@@ -30,7 +31,9 @@ cases! { $ source_suite, source, "Source"
         closing_twice_is_safe;
         a_receive_under_way_ends_with_a_close;
         a_cut_connection_delivers_again [Cut];
+        a_cut_connection_is_told_before_anything_comes_again [Cut];
         tags_of_a_cut_connection_mean_nothing [Cut];
+        a_settle_that_fails_is_told_before_anything_comes_again [SettleFault];
     }
     restart {
         a_restart_at_one_third_loses_nothing [Restart];

@@ -1,9 +1,10 @@
 //! A connection ends with deliveries that have no verdict.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{SourceErrorKind, Verdict};
+use postrider_core::{Incoming, Source, SourceErrorKind, Verdict};
 
 use super::bench::{Bench, ids, settle_all};
 
@@ -24,8 +25,7 @@ pub(super) async fn close_gives_back_what_is_unsettled(bench: Bench) {
         "they were delivered before"
     );
     // The verdict of a closed source must not fall on the delivery of another.
-    let late = received.iter().map(|it| (it.tag, Verdict::Done)).collect();
-    let _ = source.settle(late).await;
+    let _ = source.settle(verdicts(&received)).await;
     other.close().await;
     bench.left(&[&wanted[..2], &wanted[4..]].concat()).await;
 }
@@ -83,6 +83,45 @@ pub(super) async fn a_cut_connection_delivers_again(bench: Bench) {
     bench.left(&wanted[3..]).await;
 }
 
+/// Whoever holds deliveries whose tags are void works on them twice, unless an error says that they come again.
+async fn is_told(bench: &Bench, source: &Arc<dyn Source>) {
+    let received = tokio::time::timeout(bench.patience, source.receive(100)).await;
+    let received = received.expect("the next receive fails, and does not wait");
+    let error = received.expect_err("the next receive fails before anything comes again");
+    assert_ne!(error.kind, SourceErrorKind::Closed, "{error}");
+}
+
+pub(super) async fn a_cut_connection_is_told_before_anything_comes_again(bench: Bench) {
+    let wanted = bench.filled(5).await;
+    let source = bench.open().await;
+    bench.gather(&source, 5).await;
+    bench.queue.cut().await;
+    is_told(&bench, &source).await;
+    let mut again = ids(&bench.gather(&source, 5).await);
+    again.sort();
+    assert_eq!(again, wanted);
+    source.close().await;
+}
+
+pub(super) async fn a_settle_that_fails_is_told_before_anything_comes_again(bench: Bench) {
+    let wanted = bench.filled(6).await;
+    let source = bench.open().await;
+    let before = bench.gather(&source, 5).await;
+    settle_all(&source, &before[..1], Verdict::Done).await;
+    bench.queue.refuse_verdicts(true).await;
+    let refused = source.settle(verdicts(&before[1..2])).await;
+    refused.expect_err("a verdict that is not known to the broker is an error");
+    bench.queue.refuse_verdicts(false).await;
+    is_told(&bench, &source).await;
+    // Once is enough: everything without a verdict comes again, and the sixth behind it.
+    let received = tokio::time::timeout(bench.patience, source.receive(5)).await;
+    let received = received.expect("something comes").expect("it is told once");
+    assert_eq!(ids(&received)[..1], wanted[1..2]);
+    settle_all(&source, &before, Verdict::Done).await;
+    source.close().await;
+    bench.left(&wanted[1..]).await;
+}
+
 pub(super) async fn tags_of_a_cut_connection_mean_nothing(bench: Bench) {
     let wanted = bench.filled(10).await;
     let source = bench.open().await;
@@ -94,8 +133,11 @@ pub(super) async fn tags_of_a_cut_connection_mean_nothing(bench: Bench) {
         "all of them came back"
     );
     // Whatever this answers, it must not settle the deliveries of the second life.
-    let old = before.iter().map(|it| (it.tag, Verdict::Done)).collect();
-    let _ = source.settle(old).await;
+    let _ = source.settle(verdicts(&before)).await;
     source.close().await;
     bench.left(&wanted).await;
+}
+
+fn verdicts(received: &[Incoming]) -> Vec<(u64, Verdict)> {
+    received.iter().map(|it| (it.tag, Verdict::Done)).collect()
 }

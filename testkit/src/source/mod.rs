@@ -37,6 +37,8 @@ pub enum Feature {
     Prefetch,
     /// The connection of a source can be cut.
     Cut,
+    /// A settle can be made to fail by itself, without a cut.
+    SettleFault,
     /// The broker can be stopped and started again.
     Restart,
 }
@@ -98,6 +100,16 @@ pub trait TestQueue: Send + Sync {
     /// Cuts the connections of all sources; needed unless the harness lacks [`Feature::Cut`].
     fn cut(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { panic!("this harness cannot cut connections") })
+    }
+
+    /// From now on no settle succeeds, or all do again; needed unless the harness lacks [`Feature::SettleFault`].
+    fn refuse_verdicts(&self, _refuse: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async { panic!("this harness cannot make a settle fail") })
+    }
+
+    /// How many bytes its sources keep for themselves of what they were told. Where the broker keeps everything, none.
+    fn kept(&self) -> BoxFuture<'_, u64> {
+        Box::pin(async { 0 })
     }
 
     /// Stops the broker the hard way; needed unless the harness lacks [`Feature::Restart`].

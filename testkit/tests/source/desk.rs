@@ -29,6 +29,8 @@ pub(crate) enum Flaw {
     TurnsRound,
     CountsNothing,
     HoldsEverything,
+    KeepsEveryVerdict,
+    StartsAnewInSilence,
     WaitsForEver,
 }
 
@@ -77,6 +79,10 @@ struct State {
     held: BTreeMap<(u64, u64), (u64, Message, u32)>,
     rejected: Vec<String>,
     next: u64,
+    /// Whether verdicts are refused.
+    refuses: bool,
+    /// How many verdicts were given.
+    verdicts: u64,
     /// Raised with every cut: a source that has another number has lost its connection.
     life: u64,
 }
@@ -154,6 +160,20 @@ impl TestQueue for Queue {
         Box::pin(async {})
     }
 
+    fn refuse_verdicts(&self, refuse: bool) -> BoxFuture<'_, ()> {
+        self.0.state().refuses = refuse;
+        Box::pin(async {})
+    }
+
+    fn kept(&self) -> BoxFuture<'_, u64> {
+        let state = self.0.state();
+        let kept = match self.0.flaw {
+            Flaw::KeepsEveryVerdict => state.verdicts,
+            _ => state.held.len() as u64,
+        };
+        Box::pin(async move { kept * 8 })
+    }
+
     fn stop(&self) -> BoxFuture<'_, ()> {
         self.cut()
     }
@@ -198,7 +218,9 @@ impl DeskSource {
             if flaw == Flaw::CountsTagsAnew {
                 own.last_tag = 0;
             }
-            return Err(error(SourceErrorKind::Unreachable));
+            if flaw != Flaw::StartsAnewInSilence {
+                return Err(error(SourceErrorKind::Unreachable));
+            }
         }
         let mut taken = Vec::new();
         loop {
@@ -250,8 +272,8 @@ impl Source for DeskSource {
                 let taken = self.take(max)?;
                 if !taken.is_empty() {
                     if self.desk.flaw == Flaw::TakesBeforeItWaits {
-                        // Dropped here, nobody gets what was taken.
-                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        // Dropped here, nobody gets what was taken. Long enough to be dropped on a busy machine too.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                     return Ok(taken);
                 }
@@ -263,6 +285,12 @@ impl Source for DeskSource {
     fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>> {
         Box::pin(async move {
             let (flaw, mut state) = (self.desk.flaw, self.desk.state());
+            if state.refuses {
+                state.life += 1;
+                state.give_back(|_| true);
+                return Err(error(SourceErrorKind::Unreachable));
+            }
+            state.verdicts += verdicts.len() as u64;
             for (tag, verdict) in verdicts {
                 let Some((place, message, count)) = state.held.remove(&(self.id, tag)) else {
                     if flaw == Flaw::FailsAtStrangeTags {

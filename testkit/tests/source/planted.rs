@@ -50,6 +50,18 @@ fn verdicts_on_the_wrong_delivery_are_caught() {
 }
 
 #[test]
+fn tags_that_become_void_in_silence_are_caught() {
+    caught(
+        Flaw::StartsAnewInSilence,
+        "lost::a_settle_that_fails_is_told_before_anything_comes_again",
+    );
+    caught(
+        Flaw::StartsAnewInSilence,
+        "lost::a_cut_connection_is_told_before_anything_comes_again",
+    );
+}
+
+#[test]
 fn changed_messages_are_caught() {
     caught(Flaw::TrimsBodies, "receive::bodies_come_byte_exact");
     caught(Flaw::DropsHeaders, "receive::ids_headers_and_content_type_come");
@@ -66,5 +78,9 @@ fn a_wrong_order_and_wrong_counts_are_caught() {
 #[test]
 fn a_source_without_bounds_or_end_is_caught() {
     caught(Flaw::HoldsEverything, "bounds::what_is_held_is_bounded");
+    caught(
+        Flaw::KeepsEveryVerdict,
+        "bounds::what_is_done_behind_a_held_message_is_not_kept",
+    );
     caught(Flaw::WaitsForEver, "lost::a_receive_under_way_ends_with_a_close");
 }

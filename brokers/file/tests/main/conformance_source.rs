@@ -66,6 +66,25 @@ impl TestQueue for Queue {
         })
     }
 
+    /// Where the next position is to be written lies a folder.
+    fn refuse_verdicts(&self, refuse: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let path = self.directory.path().join("position.next");
+            let changed = match refuse {
+                true => std::fs::create_dir(path),
+                false => std::fs::remove_dir(path),
+            };
+            changed.expect("the folder can be changed");
+        })
+    }
+
+    fn kept(&self) -> BoxFuture<'_, u64> {
+        Box::pin(async {
+            let position = std::fs::metadata(self.directory.path().join("position"));
+            position.expect("there is a position").len()
+        })
+    }
+
     fn rejected(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async {
             let path = self.directory.path().join("position.rejected");

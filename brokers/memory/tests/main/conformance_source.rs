@@ -17,6 +17,10 @@ impl SourceHarness for Memory {
                 (Feature::Foreign, "only messages of ours can be published"),
                 (Feature::Prefetch, "whoever receives says how many it holds"),
                 (Feature::Cut, "there is no connection"),
+                (
+                    Feature::SettleFault,
+                    "nothing stands between a verdict and the queue",
+                ),
                 (Feature::Restart, "it ends with the process"),
             ],
             ..SourceCapabilities::default()

@@ -9,7 +9,7 @@ use postrider_core::{BoxFuture, Message, Sink, Source};
 use postrider_rabbitmq::{Queue, RabbitOptions, RabbitSource, Topology};
 use postrider_testkit::proxy::Proxy;
 use postrider_testkit::servers::rabbitmq::{self, PASSWORD, USER, Vhost};
-use postrider_testkit::source::{SourceCapabilities, SourceHarness, TestQueue};
+use postrider_testkit::source::{Feature, SourceCapabilities, SourceHarness, TestQueue};
 use tokio::sync::Mutex;
 
 use crate::support::{Client, confirm_all, open, queues_are_on_disk, to};
@@ -25,7 +25,13 @@ struct Rabbit;
 
 impl SourceHarness for Rabbit {
     fn capabilities(&self) -> SourceCapabilities {
-        SourceCapabilities::default()
+        SourceCapabilities {
+            lacks: vec![(
+                Feature::SettleFault,
+                "a verdict fails with its connection only, which is cut",
+            )],
+            ..SourceCapabilities::default()
+        }
     }
 
     fn fresh(&self) -> BoxFuture<'_, Box<dyn TestQueue>> {
