@@ -1,0 +1,26 @@
+//! Notifications on top of Postrider.
+//!
+//! Three layers, each of them made of the parts that any service has:
+//!
+//! 1. Business events in an outbox are carried to a queue per audience, or straight to layer 2 where there is no
+//!    broker. A message says what happened; it names no recipients.
+//! 2. A listener per audience turns an [`Occasion`] into notifications: recipients, preferences, templates. They are
+//!    stored in the transaction of the inbox, one for a user and an event, with what is to be delivered by channel.
+//! 3. Each delivery is an event in an outbox of its own, whose destinations are the channels: email, push, and the feed
+//!    that is read over HTTP. Retries, dead letters and metrics are those of the relay.
+
+mod board;
+mod channel;
+mod directory;
+mod dispatch;
+mod feed;
+mod occasion;
+mod workflow;
+
+pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
+pub use channel::Channel;
+pub use directory::{Directory, Member, Preference, Preferences, Recipient};
+pub use dispatch::Dispatch;
+pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
+pub use occasion::{Occasion, To};
+pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
