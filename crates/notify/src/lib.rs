@@ -23,6 +23,7 @@ mod occasion;
 mod plan;
 mod render;
 mod text;
+mod worker;
 mod workflow;
 
 pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
@@ -31,4 +32,5 @@ pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+pub use worker::{Told, Worker};
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
