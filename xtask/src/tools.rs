@@ -86,6 +86,12 @@ const TOOLS: &[Tool] = &[
         package: "golang-go",
     },
     Tool {
+        what: "Chromium",
+        why: "the page with the live feed is opened in it",
+        programs: &["chromium", "chromium-browser", "google-chrome"],
+        package: "chromium",
+    },
+    Tool {
         what: "PgBouncer",
         why: "the relay is tested behind a pooler",
         programs: &["pgbouncer", "/usr/sbin/pgbouncer"],

@@ -23,7 +23,8 @@ const DUPLICATES: &str = "SELECT (SELECT count(*) FROM notification)
     - (SELECT count(*) FROM (SELECT DISTINCT event_id, user_id FROM notification) one JOIN happened USING (event_id, user_id))";
 const MISSING: &str = "SELECT count(*) FROM happened h WHERE NOT EXISTS (
     SELECT FROM notification n WHERE n.event_id = h.event_id AND n.user_id = h.user_id)";
-const DUPLICATE_DELIVERIES: &str = "SELECT count(*) - count(DISTINCT (notification_id, channel)) FROM notification_delivery";
+const DUPLICATE_DELIVERIES: &str =
+    "SELECT count(*) - count(DISTINCT (notification_id, channel)) FROM notification_delivery";
 /// A row that was put there by hand has what that hand gave it.
 const MISSING_DELIVERIES: &str = "SELECT count(*) FROM notification n
     CROSS JOIN unnest(CASE WHEN n.workflow = 'order-placed' THEN ARRAY['in_app', 'push'] ELSE ARRAY['in_app'] END) channel
@@ -36,16 +37,26 @@ impl House<'_> {
     /// Compares. What the shop committed is copied beside the notifications, so that one statement sees both.
     pub(super) fn count(&self) -> Result<Counted> {
         let notes = &self.notes;
-        notes.execute("DROP TABLE IF EXISTS happened; CREATE TABLE happened (event_id text, user_id text)")?;
-        let rows = self.pair.database().rows("SELECT event_id, user_id FROM happened", &[])?;
+        notes
+            .execute("DROP TABLE IF EXISTS happened; CREATE TABLE happened (event_id text, user_id text)")?;
+        let rows = self
+            .pair
+            .database()
+            .rows("SELECT event_id, user_id FROM happened", &[])?;
         let column = |at: usize| -> std::result::Result<Vec<String>, tokio_postgres::Error> {
             rows.iter().map(|row| row.try_get(at)).collect()
         };
         let (events, users) = (column(0)?, column(1)?);
-        notes.rows("INSERT INTO happened SELECT * FROM unnest($1::text[], $2::text[])", &[&events, &users])?;
+        notes.rows(
+            "INSERT INTO happened SELECT * FROM unnest($1::text[], $2::text[])",
+            &[&events, &users],
+        )?;
         let taken = self.hook.taken();
         let sent = notes.rows(PUSHES, &[])?;
-        let sent: Vec<String> = sent.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?;
+        let sent: Vec<String> = sent
+            .iter()
+            .map(|row| row.try_get(0))
+            .collect::<std::result::Result<_, _>>()?;
         Ok(Counted {
             wanted: notes.number("SELECT count(*) FROM happened")?,
             notifications: notes.number("SELECT count(*) FROM notification")?,

@@ -72,7 +72,10 @@ mod tests {
     #[test]
     fn answers_are_read() {
         let answer = read("HTTP/1.1 403 Forbidden\r\na: b\r\n\r\n{\"code\":\"signature\"}\n").unwrap();
-        assert_eq!((answer.status, &answer.body["code"]), (403, &Value::from("signature")));
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (403, &Value::from("signature"))
+        );
         assert!(answer.expect(200).is_err());
         assert_eq!(read("HTTP/1.1 204 No Content\r\n\r\n").unwrap().body, Value::Null);
         assert!(read("nonsense").is_none());

@@ -36,7 +36,12 @@ pub(in crate::scenario) fn play(stage: &Stage) -> Result<Outcome> {
     let found = Found::of(&house, &event)?;
     found.check(&mut outcome, people);
     let per_s = (found.notifications + found.deliveries) as f64 / took;
-    outcome.bounded("rows_per_s", per_s, stage.reduced || per_s >= ENOUGH_PER_S, "at least 20,000");
+    outcome.bounded(
+        "rows_per_s",
+        per_s,
+        stage.reduced || per_s >= ENOUGH_PER_S,
+        "at least 20,000",
+    );
     outcome.figure("stored_s", (took * 1_000.0).round() / 1_000.0);
     let peak = house.notify_peak_rss_mib().unwrap_or(u64::MAX);
 
@@ -60,7 +65,9 @@ pub(in crate::scenario) fn play(stage: &Stage) -> Result<Outcome> {
 
     let peak = peak.max(house.notify_peak_rss_mib().unwrap_or(u64::MAX));
     outcome.figure("peak_rss_mib", peak);
-    outcome.check(peak < MOST_MIB, || format!("{peak} MiB were resident, not less than {MOST_MIB}"));
+    outcome.check(peak < MOST_MIB, || {
+        format!("{peak} MiB were resident, not less than {MOST_MIB}")
+    });
     outcome.figure("recipients", people);
     outcome.figure("channels", CHANNELS);
     outcome.figure("killed_at", stored);

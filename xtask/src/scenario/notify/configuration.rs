@@ -32,7 +32,14 @@ pub(super) fn notes(database: &str, rabbit: &str, port: u16, price: &str) -> Str
     let priced = format!("Order for {price}");
     [
         head,
-        workflow("order-placed", "OrderPlaced", "orders", &["in_app", "push"], "", "Order for {{ payload.name }}"),
+        workflow(
+            "order-placed",
+            "OrderPlaced",
+            "orders",
+            &["in_app", "push"],
+            "",
+            "Order for {{ payload.name }}",
+        ),
         workflow("order-priced", "OrderPriced", "orders", &["in_app"], "", &priced),
         workflow(
             "followed",
@@ -66,7 +73,14 @@ pub(super) fn notes(database: &str, rabbit: &str, port: u16, price: &str) -> Str
             "",
             "{{ recipient.name }}, {{ payload.subject }}",
         ),
-        workflow("news", "NewsPublished", "news", &["in_app"], "", "News for {{ recipient.name }}"),
+        workflow(
+            "news",
+            "NewsPublished",
+            "news",
+            &["in_app"],
+            "",
+            "News for {{ recipient.name }}",
+        ),
     ]
     .concat()
 }

@@ -17,7 +17,9 @@ pub(super) fn relay_before_publishing(house: &House<'_>, outcome: &mut Outcome) 
     let event = house.order()?;
     house.relay_died()?;
     let early = house.told(&event)? + house.pair.ready(TAP)?;
-    outcome.check(early == 0, || format!("{event} left a relay that died before publishing"));
+    outcome.check(early == 0, || {
+        format!("{event} left a relay that died before publishing")
+    });
     house.start_relay(None)?;
     house.until_told(&event, EVERYBODY)
 }
@@ -29,12 +31,21 @@ pub(super) fn relay_after_publishing(house: &House<'_>, outcome: &mut Outcome) -
     let event = house.order()?;
     house.relay_died()?;
     let queued = house.pair.waiting()?.0;
-    outcome.check(queued == 1, || format!("{queued} events are queued after the crash, not 1"));
+    outcome.check(queued == 1, || {
+        format!("{queued} events are queued after the crash, not 1")
+    });
     house.until_told(&event, EVERYBODY)?;
     house.start_relay(None)?;
     house.drained()?;
-    let copies = house.pair.messages(TAP)?.iter().filter(|one| one.id == event).count();
-    outcome.check(copies == 2, || format!("{event} was published {copies} times, not twice"));
+    let copies = house
+        .pair
+        .messages(TAP)?
+        .iter()
+        .filter(|one| one.id == event)
+        .count();
+    outcome.check(copies == 2, || {
+        format!("{event} was published {copies} times, not twice")
+    });
     Ok(())
 }
 
@@ -45,7 +56,9 @@ pub(super) fn listener_before_acknowledge(house: &House<'_>, outcome: &mut Outco
     let event = house.order()?;
     house.notify_died()?;
     let told = house.told(&event)?;
-    outcome.check(told == EVERYBODY, || format!("{told} were told before the crash, not {EVERYBODY}"));
+    outcome.check(told == EVERYBODY, || {
+        format!("{told} were told before the crash, not {EVERYBODY}")
+    });
     until_every(LOOK_EVERY, "the message is back in its queue", PATIENCE, || {
         Ok((house.pair.ready(QUEUE)? == 1).then_some(()))
     })?;

@@ -56,7 +56,11 @@ impl Hook {
 
     /// How often each push was taken.
     pub(super) fn taken(&self) -> BTreeMap<String, u64> {
-        self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(super) fn refused(&self) -> u64 {
@@ -90,11 +94,21 @@ impl Shared {
         reader.take(length).read_to_end(&mut Vec::new())?;
         let status = self.status.load(Ordering::SeqCst);
         match status {
-            200 => *self.taken.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default() += 1,
+            200 => {
+                *self
+                    .taken
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .entry(id)
+                    .or_default() += 1
+            }
             _ => *self.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1,
         }
         let mut stream = stream;
-        write!(stream, "HTTP/1.1 {status} -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "HTTP/1.1 {status} -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )?;
         Ok(stream.flush()?)
     }
 }
@@ -105,7 +119,11 @@ mod tests {
 
     fn post(hook: &Hook) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", hook.port)).unwrap();
-        write!(stream, "POST /ann HTTP/1.1\r\nWebhook-Id: n-1\r\ncontent-length: 2\r\n\r\n{{}}").unwrap();
+        write!(
+            stream,
+            "POST /ann HTTP/1.1\r\nWebhook-Id: n-1\r\ncontent-length: 2\r\n\r\n{{}}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -18,7 +18,7 @@ use crate::scenario::stage::Stage;
 use crate::scenario::wait::until_every;
 
 /// What ids of people are signed with.
-pub(super) const SECRET: &str = "only-for-tests";
+pub(super) const SECRET: &str = "only-for-these-tests";
 /// Who is notified of orders.
 pub(super) const RESTAURANT: [&str; 3] = ["r1", "r2", "r3"];
 /// The queue of theirs.
@@ -33,7 +33,8 @@ const QUEUES: [&str; 4] = [
 /// Gets a copy of all that the relay publishes.
 pub(super) const TAP: &str = "tap";
 /// Business events and whom each must reach, committed together.
-const HAPPENED: &str = "CREATE TABLE happened (event_id text NOT NULL, user_id text NOT NULL, part text NOT NULL,
+const HAPPENED: &str =
+    "CREATE TABLE happened (event_id text NOT NULL, user_id text NOT NULL, part text NOT NULL,
     PRIMARY KEY (event_id, user_id))";
 const SENT: &str = "SELECT DISTINCT event_id FROM outbox_events WHERE published AND event_id <> ALL ($1)";
 const GOODBYE: Duration = Duration::from_secs(40);
@@ -94,9 +95,12 @@ impl<'a> House<'a> {
         house.command(&["notify", "migrate", "up"])?;
         house.start_relay(None)?;
         house.start_notify(None)?;
-        until_every(LOOK_EVERY, "the relay has declared the exchange", PATIENCE, || {
-            Ok(house.pair.tap("notifications.exchange", TAP).ok())
-        })?;
+        until_every(
+            LOOK_EVERY,
+            "the relay has declared the exchange",
+            PATIENCE,
+            || Ok(house.pair.tap("notifications.exchange", TAP).ok()),
+        )?;
         for id in RESTAURANT {
             let body = json!({ "name": id, "push_url": house.hook.url(id), "topics": ["restaurant"] });
             house.put(id, &body)?;
@@ -145,7 +149,9 @@ impl<'a> House<'a> {
     /// The same with an id that is known before.
     pub(super) fn happen_as(&self, id: &str, what: &Happening<'_>) -> Result<()> {
         let (payload, part) = (what.payload.to_string(), self.part.get());
-        let at = what.at.map_or("clock_timestamp()".to_owned(), |at| format!("'{at}'::timestamptz"));
+        let at = what.at.map_or("clock_timestamp()".to_owned(), |at| {
+            format!("'{at}'::timestamptz")
+        });
         // One statement is one transaction.
         let sql = format!(
             "WITH whom AS (INSERT INTO happened (event_id, user_id, part) SELECT $1, u, $5 FROM unnest($6::text[]) u)
@@ -155,7 +161,10 @@ impl<'a> House<'a> {
         let told: Vec<&str> = what.told.to_vec();
         self.pair
             .database()
-            .rows(&sql, &[&id, &what.event_type, &what.audience, &payload, &part, &told])
+            .rows(
+                &sql,
+                &[&id, &what.event_type, &what.audience, &payload, &part, &told],
+            )
             .map(drop)
     }
 
@@ -250,7 +259,12 @@ impl<'a> House<'a> {
         }
     }
 
-    pub(super) fn ask(&self, what: (&str, &str), signature: Option<&str>, body: Option<&Value>) -> Result<Answer> {
+    pub(super) fn ask(
+        &self,
+        what: (&str, &str),
+        signature: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Answer> {
         ask(self.port, what, signature, body)
     }
 
@@ -267,7 +281,10 @@ impl<'a> House<'a> {
 
     /// How many notifications there are of an event.
     pub(super) fn told(&self, event_id: &str) -> Result<u64> {
-        let rows = self.notes.rows("SELECT count(*) FROM notification WHERE event_id = $1", &[&event_id])?;
+        let rows = self.notes.rows(
+            "SELECT count(*) FROM notification WHERE event_id = $1",
+            &[&event_id],
+        )?;
         let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
         Ok(u64::try_from(count)?)
     }
@@ -275,7 +292,9 @@ impl<'a> House<'a> {
     /// Waits until an event has so many notifications.
     pub(super) fn until_told(&self, event_id: &str, wanted: u64) -> Result<()> {
         let what = format!("{event_id} has {wanted} notifications");
-        until_every(LOOK_EVERY, &what, PATIENCE, || Ok((self.told(event_id)? >= wanted).then_some(())))
+        until_every(LOOK_EVERY, &what, PATIENCE, || {
+            Ok((self.told(event_id)? >= wanted).then_some(()))
+        })
     }
 
     /// Waits until everything that was committed is published, and every event has taken effect or is a dead letter. A
@@ -300,7 +319,10 @@ impl<'a> House<'a> {
     /// How many published events have neither taken effect nor become dead letters.
     fn without_effect(&self) -> Result<u64> {
         let sent = self.pair.database().rows(SENT, &[&*self.dead.borrow()])?;
-        let sent: Vec<String> = sent.iter().map(|row| row.try_get(0)).collect::<std::result::Result<_, _>>()?;
+        let sent: Vec<String> = sent
+            .iter()
+            .map(|row| row.try_get(0))
+            .collect::<std::result::Result<_, _>>()?;
         let sql = "SELECT count(*) FROM unnest($1::text[]) e WHERE NOT EXISTS (SELECT FROM inbox WHERE event_id = e)";
         let rows = self.notes.rows(sql, &[&sent])?;
         let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -356,11 +378,16 @@ fn died(process: &RefCell<Option<Process>>) -> Result<()> {
     let status = process.wait(PATIENCE)?;
     match aborted(status) {
         true => Ok(()),
-        false => Err(Failure::new(format!("it ended with {status} and not by the crash point"))),
+        false => Err(Failure::new(format!(
+            "it ended with {status} and not by the crash point"
+        ))),
     }
 }
 
 fn free_ports() -> Result<[u16; 2]> {
-    let held = [TcpListener::bind(("127.0.0.1", 0))?, TcpListener::bind(("127.0.0.1", 0))?];
+    let held = [
+        TcpListener::bind(("127.0.0.1", 0))?,
+        TcpListener::bind(("127.0.0.1", 0))?,
+    ];
     Ok([held[0].local_addr()?.port(), held[1].local_addr()?.port()])
 }

@@ -49,18 +49,26 @@ pub(super) fn duplicate_event_id(house: &House<'_>, outcome: &mut Outcome) -> Re
     house.drained()?;
     let ids = format!("SELECT coalesce(sum(id), 0)::bigint FROM notification WHERE event_id = '{event}'");
     let before = house.notes.number(&ids)?;
-    house.notes.execute(&format!("DELETE FROM inbox WHERE event_id = '{event}'"))?;
+    house
+        .notes
+        .execute(&format!("DELETE FROM inbox WHERE event_id = '{event}'"))?;
     house.pair.carry(TAP, QUEUE, 1)?;
     house.drained()?;
     let after = house.notes.number(&ids)?;
-    outcome.check(before == after, || "the notifications of an event that came again are others".to_owned());
+    outcome.check(before == after, || {
+        "the notifications of an event that came again are others".to_owned()
+    });
 
     let asked = house.new_id();
     house.must_reach(&asked, &["c1"])?;
     let body = json!({ "event_id": asked, "event_type": "UserFollowed", "audience": "CUSTOMER",
         "to": { "user": "c1" }, "payload": { "followerId": asked } });
-    let first = house.ask(("POST", "/notifications"), None, Some(&body))?.expect(201)?;
-    let second = house.ask(("POST", "/notifications"), None, Some(&body))?.expect(200)?;
+    let first = house
+        .ask(("POST", "/notifications"), None, Some(&body))?
+        .expect(201)?;
+    let second = house
+        .ask(("POST", "/notifications"), None, Some(&body))?
+        .expect(200)?;
     let id = |answer: &serde_json::Value| answer["notification"]["id"].as_i64();
     outcome.check(id(&first).is_some() && id(&first) == id(&second), || {
         format!("the same request gives {first}, then {second}")
@@ -115,10 +123,12 @@ pub(super) fn race_of_two_listeners(house: &House<'_>, outcome: &mut Outcome) ->
 
 /// Waits until the relay has published something since the part began.
 fn tapped(house: &House<'_>) -> Result<()> {
-    until_every(LOOK_EVERY, "the relay has published", PATIENCE, || match house.pair.ready(TAP)? {
-        0 => Ok(None),
-        1 => Ok(Some(())),
-        more => Err(Failure::new(format!("{more} messages were published, not 1"))),
+    until_every(LOOK_EVERY, "the relay has published", PATIENCE, || {
+        match house.pair.ready(TAP)? {
+            0 => Ok(None),
+            1 => Ok(Some(())),
+            more => Err(Failure::new(format!("{more} messages were published, not 1"))),
+        }
     })
 }
 

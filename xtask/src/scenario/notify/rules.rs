@@ -76,7 +76,11 @@ pub(super) fn preference_in_the_middle(house: &House<'_>, outcome: &mut Outcome)
             SELECT 'agency', 'a-' || lpad(n::text, 4, '0') FROM generate_series(1, {AGENCY}) n ON CONFLICT DO NOTHING"
     ))?;
     let agents: Vec<String> = (1..=AGENCY).map(|n| format!("a-{n:04}")).collect();
-    let told: Vec<&str> = agents.iter().map(String::as_str).filter(|id| *id != "a-2500").collect();
+    let told: Vec<&str> = agents
+        .iter()
+        .map(String::as_str)
+        .filter(|id| *id != "a-2500")
+        .collect();
     let event = house.new_id();
     let holder = house.pair.connection("notes");
     // Whoever inserts the same waits for this transaction.
@@ -103,8 +107,12 @@ pub(super) fn preference_in_the_middle(house: &House<'_>, outcome: &mut Outcome)
     house.until_told(&event, told.len() as u64)?;
     house.settled()?;
     let all = house.told(&event)?;
-    outcome.check(all == told.len() as u64, || format!("{all} were told, not {}", told.len()));
-    ["a-0500", "a-2500"].into_iter().try_for_each(|user| prefer(house, user, true))
+    outcome.check(all == told.len() as u64, || {
+        format!("{all} were told, not {}", told.len())
+    });
+    ["a-0500", "a-2500"]
+        .into_iter()
+        .try_for_each(|user| prefer(house, user, true))
 }
 
 fn prefer(house: &House<'_>, user: &str, on: bool) -> Result<()> {
@@ -119,9 +127,18 @@ fn prefer(house: &House<'_>, user: &str, on: bool) -> Result<()> {
 /// none; an event without the field that its words need, and one that no workflow is for.
 pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
     house.pair.messages("notification.dead")?;
-    house.put("h1", &json!({ "name": "<b>Eve</b>\u{202e}", "locale": "xx-YY", "push_url": "javascript:alert(1)" }))?;
-    let refused = house.ask(("PUT", "/recipients/h2"), None, Some(&json!({ "name": "a\r\nBcc: b@c.d" })))?;
-    outcome.check(refused.status == 422, || format!("a name of two lines is answered with {}", refused.status));
+    house.put(
+        "h1",
+        &json!({ "name": "<b>Eve</b>\u{202e}", "locale": "xx-YY", "push_url": "javascript:alert(1)" }),
+    )?;
+    let refused = house.ask(
+        ("PUT", "/recipients/h2"),
+        None,
+        Some(&json!({ "name": "a\r\nBcc: b@c.d" })),
+    )?;
+    outcome.check(refused.status == 422, || {
+        format!("a name of two lines is answered with {}", refused.status)
+    });
 
     let name = "<script>alert(1)</script>\r\nBcc: everybody@example.com\u{202e}txt";
     let to_one = |event_type, payload, told| Happening {
@@ -132,8 +149,14 @@ pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
         told,
     };
     for (event_type, payload) in [
-        ("OrderPlaced", json!({ "recipientType": "USER", "recipientId": "h1" })),
-        ("NobodyKnows", json!({ "recipientType": "USER", "recipientId": "h1" })),
+        (
+            "OrderPlaced",
+            json!({ "recipientType": "USER", "recipientId": "h1" }),
+        ),
+        (
+            "NobodyKnows",
+            json!({ "recipientType": "USER", "recipientId": "h1" }),
+        ),
         ("OrderPlaced", json!([1, 2])),
     ] {
         let dead = house.happen(&to_one(event_type, payload, &[]))?;
@@ -143,9 +166,12 @@ pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
     let event = house.happen(&to_one("OrderPlaced", payload, &["h1"]))?;
     house.until_told(&event, 1)?;
     house.drained()?;
-    until_every(LOOK_EVERY, "the three that cannot be told are dead letters", PATIENCE, || {
-        Ok((house.pair.ready("notification.dead")? == 3).then_some(()))
-    })?;
+    until_every(
+        LOOK_EVERY,
+        "the three that cannot be told are dead letters",
+        PATIENCE,
+        || Ok((house.pair.ready("notification.dead")? == 3).then_some(())),
+    )?;
     house.pair.messages("notification.dead")?;
 
     let rows = house.notes.rows(
@@ -153,7 +179,9 @@ pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
          JOIN notification_delivery d ON d.notification_id = n.id AND d.channel = 'push' WHERE n.event_id = $1",
         &[&event],
     )?;
-    let row = rows.first().ok_or_else(|| Failure::new("there is no push for h1"))?;
+    let row = rows
+        .first()
+        .ok_or_else(|| Failure::new("there is no push for h1"))?;
     let (title, problem): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
     let safe = "Order for <script>alert(1)</script>  Bcc: everybody@example.comtxt";
     outcome.check(title == safe, || format!("the title is {title:?}"));
@@ -164,16 +192,25 @@ pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
 /// The signature of one person opens no feed of another.
 pub(super) fn feed_of_another(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
     let (own, other) = (house.sign("r1")?, house.sign("r2")?);
-    for path in ["/feed/r1", "/feed/r1/unread", "/feed/r1/live", "/recipients/r1/preferences"] {
+    for path in [
+        "/feed/r1",
+        "/feed/r1/unread",
+        "/feed/r1/live",
+        "/recipients/r1/preferences",
+    ] {
         for (signature, status) in [(Some(other.as_str()), 403), (None, 401)] {
             let answer = house.ask(("GET", path), signature, None)?;
             let closed = answer.status == status && answer.body["entries"].is_null();
-            outcome.check(closed, || format!("GET {path} is answered with {}", answer.status));
+            outcome.check(closed, || {
+                format!("GET {path} is answered with {}", answer.status)
+            });
         }
     }
     let mark = json!({ "mark": "read", "up_to": i64::MAX });
     let marked = house.ask(("POST", "/feed/r1/marks"), Some(&other), Some(&mark))?;
-    outcome.check(marked.status == 403, || format!("another's mark is answered with {}", marked.status));
+    outcome.check(marked.status == 403, || {
+        format!("another's mark is answered with {}", marked.status)
+    });
     let feed = house.ask(("GET", "/feed/r1"), Some(&own), None)?.expect(200)?;
     let entries = feed["entries"].as_array().map_or(0, Vec::len);
     outcome.check(entries > 0, || "one's own feed is empty".to_owned());
