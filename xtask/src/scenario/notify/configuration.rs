@@ -5,7 +5,7 @@ use super::house::SECRET;
 /// The exchange and the queues of document 000, with a place for what listeners reject.
 const PRESET: &str = "declare = true\npreset = \"notifications\"\n";
 /// A relay that was killed is followed by the next one after this time.
-const LEASE: &str = "lease = \"2s\"";
+const LEASE: &str = "lease = \"4s\"";
 
 /// Layer 1: an ordinary relay.
 pub(super) fn shop(database: &str, rabbit: &str) -> String {
@@ -27,7 +27,7 @@ pub(super) fn notes(database: &str, rabbit: &str, port: u16, price: &str) -> Str
          [notify]\noutbox = \"notes\"\nlisten = \"127.0.0.1:{port}\"\nsecret = \"{SECRET}\"\nbroker = \"rabbit\"\n\n\
          [notify.email]\nurl = \"smtp://127.0.0.1:1\"\nfrom = \"Shop <shop@example.com>\"\n\n\
          [notify.push]\nsecret = \"a-secret-that-is-only-for-tests\"\nallow_private = true\n\n\
-         [relay]\n{LEASE}\n\n[log]\nformat = \"json\"\n\n"
+         [log]\nformat = \"json\"\n\n"
     );
     let priced = format!("Order for {price}");
     [
