@@ -72,7 +72,7 @@ impl<'a> House<'a> {
         pair.configure(&configuration::shop(pair.database().url(), &pair.rabbit_url()))?;
         pair.database().execute(HAPPENED)?;
         pair.postgres().sql("postgres", "CREATE DATABASE notes");
-        let notes = pair.connection("notes");
+        let notes = pair.another("notes");
         let directory = stage.path("notes");
         fs::create_dir_all(&directory)?;
         let [port, second_port] = free_ports()?;

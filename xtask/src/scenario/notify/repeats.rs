@@ -103,7 +103,7 @@ pub(super) fn race_of_two_listeners(house: &House<'_>, outcome: &mut Outcome) ->
     until_every(LOOK_EVERY, "two listeners consume the queue", PATIENCE, || {
         Ok((house.pair.consumers(QUEUE)? == 2).then_some(()))
     })?;
-    let holder = house.pair.connection("notes");
+    let holder = house.pair.another("notes");
     // Recipients are read after the inbox has its record: so far the first one comes.
     holder.execute("BEGIN; LOCK TABLE notification_recipient IN ACCESS EXCLUSIVE MODE")?;
     let event = house.order()?;

@@ -82,7 +82,7 @@ pub(super) fn preference_in_the_middle(house: &House<'_>, outcome: &mut Outcome)
         .filter(|id| *id != "a-2500")
         .collect();
     let event = house.new_id();
-    let holder = house.pair.connection("notes");
+    let holder = house.pair.another("notes");
     // Whoever inserts the same waits for this transaction.
     holder.execute(&format!("BEGIN; {}", by_hand(&event, "a-1500")))?;
     house.happen_as(

@@ -148,7 +148,7 @@ impl<'a> Pair<'a> {
     }
 
     /// A further connection to a database of the server, for whoever holds a transaction open.
-    pub(in crate::scenario) fn connection(&self, database: &str) -> Database {
+    pub(in crate::scenario) fn another(&self, database: &str) -> Database {
         Database::new(self.postgres.url(database), self.runtime.handle().clone())
     }
 
