@@ -11,7 +11,7 @@ use crate::error::store_error;
 impl PgEffects {
     /// Runs work in a transaction of its own, without a record in the inbox: for what a service does beside its
     /// listener, on the same connections and with the same care. It is committed when the work succeeds and undone when
-    /// it fails, panics or is dropped.
+    /// it fails, panics or is dropped. What the work needs is handed to it by reference, for it may be run again.
     ///
     /// After a serialisation failure, a deadlock or a lock that could not be had it is run again, so it must leave
     /// nothing behind but what it does in its transaction, and it must not end that. A commit whose answer was lost is
@@ -38,26 +38,30 @@ impl PgEffects {
     /// let effects = PgEffects::new("postgres://shop@127.0.0.1/shop", PgOptions::default(), Inbox::default(), 8)?;
     /// // `Failed` is the service's own error; the one of the driver is found behind it.
     /// let closed = effects
-    ///     .transaction(|tx| {
-    ///         Box::pin(async move { Ok::<_, Failed>(tx.execute("UPDATE shops SET open = false", &[]).await?) })
+    ///     .transaction(&"Main Street", |tx, street| {
+    ///         Box::pin(async move {
+    ///             Ok::<_, Failed>(tx.execute("UPDATE shops SET open = false WHERE street = $1", &[street]).await?)
+    ///         })
     ///     })
     ///     .await?;
     /// # let _ = closed;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn transaction<T, E>(
+    pub async fn transaction<C, T, E>(
         &self,
-        mut work: impl for<'a> FnMut(&'a Transaction<'a>) -> BoxFuture<'a, Result<T, E>> + Send,
+        given: &C,
+        mut work: impl for<'a> FnMut(&'a Transaction<'a>, &'a C) -> BoxFuture<'a, Result<T, E>> + Send,
     ) -> Result<T, E>
     where
+        C: Sync,
         T: Send,
         E: Error + From<StoreError> + Send + 'static,
     {
         let mut turns = Turns::default();
         loop {
             let mut lent = self.pool().lend().await?;
-            let ended = transact(&mut lent.session.client, &mut work).await;
+            let ended = transact(&mut lent.session.client, given, &mut work).await;
             if ended.keeps {
                 lent.keep(self.pool());
             } else {
@@ -87,11 +91,13 @@ impl<T, E: From<StoreError>> Ended<T, E> {
     }
 }
 
-async fn transact<T, E>(
+async fn transact<C, T, E>(
     client: &mut Client,
-    work: &mut (impl for<'a> FnMut(&'a Transaction<'a>) -> BoxFuture<'a, Result<T, E>> + Send),
+    given: &C,
+    work: &mut (impl for<'a> FnMut(&'a Transaction<'a>, &'a C) -> BoxFuture<'a, Result<T, E>> + Send),
 ) -> Ended<T, E>
 where
+    C: Sync,
     T: Send,
     E: Error + From<StoreError> + Send + 'static,
 {
@@ -99,7 +105,7 @@ where
         Ok(tx) => tx,
         Err(error) => return Ended::failed(store_error(error, "beginning a transaction")),
     };
-    let done = match work(&tx).await {
+    let done = match work(&tx, given).await {
         Ok(done) => done,
         Err(error) => {
             let sound = !once::trouble(&error).is_some_and(may_be_the_server);

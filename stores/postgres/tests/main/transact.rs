@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postrider_core::{StoreError, StoreErrorKind};
@@ -64,7 +63,9 @@ fn database(connections: usize) -> (Db, PgEffects) {
 async fn add(effects: &PgEffects) -> Result<u64, Failed> {
     let sql = "UPDATE rows SET v = v + 1 WHERE n = 1";
     effects
-        .transaction(|tx| Box::pin(async move { Ok(tx.execute(sql, &[]).await?) }))
+        .transaction(&sql, |tx, sql| {
+            Box::pin(async move { Ok(tx.execute(*sql, &[]).await?) })
+        })
         .await
 }
 
@@ -75,7 +76,7 @@ async fn work_is_committed_or_undone_as_it_ends() {
     let (db, effects) = database(1);
     assert_eq!(add(&effects).await.expect("committed"), 1);
     let refused = effects
-        .transaction(|tx| {
+        .transaction(&(), |tx, ()| {
             Box::pin(async move {
                 tx.execute("UPDATE rows SET v = 9", &[]).await?;
                 let text = "not today";
@@ -91,12 +92,12 @@ async fn work_is_committed_or_undone_as_it_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_is_tried_again() {
     let (db, effects) = database(2);
-    let (met, calls) = (Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
-    let cross = |order: [i32; 2]| {
-        let (met, calls) = (Arc::clone(&met), Arc::clone(&calls));
-        effects.transaction(move |tx| {
-            let (met, call) = (Arc::clone(&met), calls.fetch_add(1, Ordering::SeqCst));
+    let (met, calls) = (Barrier::new(2), AtomicUsize::new(0));
+    let cross = async |order: [i32; 2]| {
+        let given = (&met, &calls, order);
+        let work = effects.transaction(&given, |tx, (met, calls, order)| {
             Box::pin(async move {
+                let call = calls.fetch_add(1, Ordering::SeqCst);
                 let update = "UPDATE rows SET v = v + 1 WHERE n = $1";
                 tx.execute(update, &[&order[0]]).await?;
                 if call < 2 {
@@ -105,7 +106,8 @@ async fn a_deadlock_is_tried_again() {
                 tx.execute(update, &[&order[1]]).await?;
                 Ok::<_, Failed>(())
             })
-        })
+        });
+        work.await
     };
     let (one, two) = tokio::join!(cross([1, 2]), cross([2, 1]));
     one.and(two).expect("both are committed");
@@ -119,7 +121,7 @@ async fn a_deadlock_is_tried_again() {
 async fn work_that_passes_over_an_error_is_not_taken_for_committed() {
     let (db, effects) = database(1);
     let careless = effects
-        .transaction(|tx| {
+        .transaction(&(), |tx, ()| {
             Box::pin(async move {
                 tx.execute("UPDATE rows SET v = 9", &[]).await?;
                 let _ = tx.execute("INSERT INTO rows VALUES (1, 1)", &[]).await;
@@ -140,7 +142,7 @@ async fn a_call_that_is_dropped_leaves_no_transaction_open() {
     let begun = Arc::new(Notify::new());
     {
         let begun = Arc::clone(&begun);
-        let sleeps = effects.transaction(|tx| {
+        let sleeps = effects.transaction(&(), |tx, ()| {
             let begun = Arc::clone(&begun);
             Box::pin(async move {
                 tx.execute("UPDATE rows SET v = 9 WHERE n = 1", &[]).await?;
@@ -167,7 +169,7 @@ async fn a_call_that_is_dropped_leaves_no_transaction_open() {
 async fn a_connection_that_ends_is_replaced() {
     let (db, effects) = database(1);
     let ended = effects
-        .transaction(|tx| {
+        .transaction(&(), |tx, ()| {
             Box::pin(async move {
                 let sql = "SELECT pg_terminate_backend(pg_backend_pid())";
                 tx.execute(sql, &[]).await?;
