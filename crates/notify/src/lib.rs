@@ -11,6 +11,7 @@
 
 mod board;
 mod channel;
+pub mod deliver;
 mod directory;
 mod dispatch;
 mod feed;
