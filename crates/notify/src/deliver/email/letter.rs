@@ -7,12 +7,13 @@ use postrider_core::{ErrorKind, Failure, Message};
 
 use super::super::read;
 use super::options::{EmailError, EmailOptions};
+use crate::text::{NAME, TITLE, all_lines, one_line};
 use crate::{Channel, Dispatch};
 
 /// What stays as it is in a part of a url (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The longest name or subject, in characters: more is an attack or a mistake, and no program shows it.
-const MAX_LINE: usize = 500;
+/// The longest id of an event, in characters, that is written into a header.
+const ID: usize = 300;
 
 const EVENT_ID: HeaderName = HeaderName::new_from_ascii_str("X-Postrider-Event-Id");
 const UNSUBSCRIBE: HeaderName = HeaderName::new_from_ascii_str("List-Unsubscribe");
@@ -42,7 +43,7 @@ impl Writer {
             check_url(url).map_err(|text| EmailError::Unsubscribe(text.to_owned()))?;
         }
         Ok(Self {
-            from: Mailbox::new(from.name.as_deref().map(line), from.email),
+            from: Mailbox::new(from.name.as_deref().map(|name| one_line(name, NAME)), from.email),
             unsubscribe: options.unsubscribe.clone(),
         })
     }
@@ -54,16 +55,16 @@ impl Writer {
             let text = format!("the recipient's address is not one of mail: {error}; correct it in the directory");
             Failure::new(ErrorKind::NotEncodable, text)
         })?;
-        let name = line(&dispatch.name);
+        let name = one_line(&dispatch.name, NAME);
         let name = (!name.is_empty()).then_some(name);
         let id = message.event_id.as_str();
         let mut mail = Mail::builder()
             .from(self.from.clone())
             .to(Mailbox::new(name, to.clone()))
-            .subject(line(&dispatch.title))
+            .subject(one_line(&dispatch.title, TITLE))
             .date_now()
             .message_id(Some(format!("<{}@{}>", inner_id(id), self.from.email.domain())))
-            .raw_header(HeaderValue::new(EVENT_ID, line(id)))
+            .raw_header(HeaderValue::new(EVENT_ID, one_line(id, ID)))
             // Nobody's absence is to answer a machine.
             .raw_header(HeaderValue::new(AUTO_SUBMITTED, "auto-generated".to_owned()));
         if let Some(url) = &self.unsubscribe {
@@ -100,21 +101,9 @@ impl Writer {
     }
 }
 
-/// Text as one line: a line break would begin another header, and an override of the direction of text would show
-/// something else than what is there.
-fn line(text: &str) -> String {
-    let clean = text.chars().map(|c| match c {
-        c if c.is_control() => ' ',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => ' ',
-        c => c,
-    });
-    let clean: String = clean.take(MAX_LINE).collect();
-    clean.trim().to_owned()
-}
-
 /// Every kind of line break becomes the one of mail, so that no server sees an end of the mail where there is none.
 fn lines(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
+    all_lines(text).replace('\n', "\r\n")
 }
 
 /// The event's id as the left part of a `Message-ID`. It is the same whenever the event is sent.
