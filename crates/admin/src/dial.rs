@@ -89,7 +89,9 @@ impl Dial {
 
 impl fmt::Debug for Dial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Dial { public_only, within, .. } = self;
+        let Dial {
+            public_only, within, ..
+        } = self;
         f.debug_struct("Dial")
             .field("public_only", public_only)
             .field("within", within)
@@ -159,7 +161,12 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_internet_are_public() {
-        for public in ["93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"] {
+        for public in [
+            "93.184.216.34",
+            "2606:4700::1111",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+        ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
         for private in [

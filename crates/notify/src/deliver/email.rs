@@ -66,7 +66,12 @@ impl EmailSink {
         };
         let mut session = match session {
             Ok(session) => session,
-            Err(failure) => return letters.into_iter().map(|letter| failed(letter, &failure)).collect(),
+            Err(failure) => {
+                return letters
+                    .into_iter()
+                    .map(|letter| failed(letter, &failure))
+                    .collect();
+            }
         };
         let mut answers = Vec::with_capacity(letters.len());
         for letter in letters {

@@ -173,8 +173,13 @@ mod tests {
             assert_eq!(address.get(RECIPIENT), Some("u-1"));
         }
         assert_eq!(dispatch(Channel::InApp).event().unwrap(), None);
-        let other = Event::builder("notification.email").aggregate("ORDER", "1").build();
-        assert!(matches!(router.route("outbox", &other.unwrap()), Routed::Nowhere(_)));
+        let other = Event::builder("notification.email")
+            .aggregate("ORDER", "1")
+            .build();
+        assert!(matches!(
+            router.route("outbox", &other.unwrap()),
+            Routed::Nowhere(_)
+        ));
     }
 
     #[test]
@@ -192,7 +197,9 @@ mod tests {
 
     #[test]
     fn what_is_no_delivery_is_named_without_being_quoted() {
-        let event = Event::builder("notification.email").aggregate("NOTIFICATION", "u").json("{\"to\":\"s3cret\"}");
+        let event = Event::builder("notification.email")
+            .aggregate("NOTIFICATION", "u")
+            .json("{\"to\":\"s3cret\"}");
         let event = event.build().unwrap();
         let message = postrider_core::encode(
             Envelope::Raw,

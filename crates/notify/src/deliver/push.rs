@@ -86,7 +86,10 @@ impl PushSink {
     async fn try_to_tell(&self, message: &Message, until: Instant) -> Result<Answer, Failure> {
         let dispatch = read(message, Channel::Push)?;
         let webhook = self.webhook(&dispatch)?;
-        let (url, server) = (&dispatch.to, self.servers.of(&webhook, self.options.connections_per_server));
+        let (url, server) = (
+            &dispatch.to,
+            self.servers.of(&webhook, self.options.connections_per_server),
+        );
         let webhook = webhook.sharing(server.webhook());
         self.rested(url, &server)?;
         // First the server's own turn: who waits for a slow one must not take the turns of the others.
@@ -186,7 +189,12 @@ impl fmt::Debug for PushSink {
 
 /// A turn; none in time means that nothing was tried, so that it just goes again.
 async fn permit(turns: &Semaphore, until: Instant) -> Result<SemaphorePermit<'_>, Failure> {
-    let late = || Failure::new(ErrorKind::Behind, "others were before it for as long as the batch may take");
+    let late = || {
+        Failure::new(
+            ErrorKind::Behind,
+            "others were before it for as long as the batch may take",
+        )
+    };
     let turn = timeout_at(until, turns.acquire()).await.map_err(|_| late())?;
     turn.map_err(|_| late())
 }

@@ -124,6 +124,9 @@ mod tests {
             let before = stage < Stage::Recipient || code == 421;
             assert_eq!(everybodys, before, "{stage:?} {code}");
         }
-        assert_eq!(kind(Stage::Recipient, 552, "5.2.2 mailbox full"), ErrorKind::Rejected);
+        assert_eq!(
+            kind(Stage::Recipient, 552, "5.2.2 mailbox full"),
+            ErrorKind::Rejected
+        );
     }
 }

@@ -11,7 +11,11 @@ use crate::text::{NAME, TITLE, all_lines, one_line};
 use crate::{Channel, Dispatch};
 
 /// What stays as it is in a part of a url (RFC 3986, unreserved).
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 /// The longest id of an event, in characters, that is written into a header.
 const ID: usize = 300;
 
@@ -51,10 +55,15 @@ impl Writer {
     /// The letter of a delivery.
     pub(super) fn letter(&self, message: &Message) -> Result<Letter, Failure> {
         let dispatch = read(message, Channel::Email)?;
-        let to: lettre::Address = dispatch.to.parse().map_err(|error: lettre::address::AddressError| {
-            let text = format!("the recipient's address is not one of mail: {error}; correct it in the directory");
-            Failure::new(ErrorKind::NotEncodable, text)
-        })?;
+        let to: lettre::Address = dispatch
+            .to
+            .parse()
+            .map_err(|error: lettre::address::AddressError| {
+                let text = format!(
+                    "the recipient's address is not one of mail: {error}; correct it in the directory"
+                );
+                Failure::new(ErrorKind::NotEncodable, text)
+            })?;
         let name = one_line(&dispatch.name, NAME);
         let name = (!name.is_empty()).then_some(name);
         let id = message.event_id.as_str();
@@ -71,7 +80,11 @@ impl Writer {
             let url = format!("<{}>", fill(url, &dispatch));
             mail = mail
                 // One word of ASCII: encoded, no program would recognise it.
-                .raw_header(HeaderValue::dangerous_new_pre_encoded(UNSUBSCRIBE, url.clone(), url))
+                .raw_header(HeaderValue::dangerous_new_pre_encoded(
+                    UNSUBSCRIBE,
+                    url.clone(),
+                    url,
+                ))
                 .raw_header(HeaderValue::new(
                     UNSUBSCRIBE_POST,
                     "List-Unsubscribe=One-Click".to_owned(),
@@ -83,7 +96,9 @@ impl Writer {
         let mail = match &dispatch.html {
             None => mail.singlepart(plain),
             Some(html) => {
-                let html = SinglePart::builder().header(ContentType::TEXT_HTML).body(lines(html));
+                let html = SinglePart::builder()
+                    .header(ContentType::TEXT_HTML)
+                    .body(lines(html));
                 mail.multipart(MultiPart::alternative().singlepart(plain).singlepart(html))
             }
         };

@@ -133,7 +133,9 @@ impl EmailOptions {
 #[non_exhaustive]
 pub enum EmailError {
     /// Mail would go over the network in the clear.
-    #[error("mail would go to {0} in the clear: set security to starttls or tls, or allow_plain if that network is yours")]
+    #[error(
+        "mail would go to {0} in the clear: set security to starttls or tls, or allow_plain if that network is yours"
+    )]
     Plain(String),
     /// The sender is not an address of mail.
     #[error("from must be an address such as name@example.com or Name <name@example.com>: {0}")]

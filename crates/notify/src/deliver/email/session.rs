@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use lettre::transport::smtp::response::Response;
-use lettre::transport::smtp::Error;
 use postrider_core::{Answer, ErrorKind, Failure, Receipt, Secret};
 use tokio::time::timeout;
 
@@ -96,7 +96,10 @@ impl Doorway {
 
     /// Whether a connection that was kept still is one.
     pub(super) async fn is_alive(&self, session: &mut Session) -> bool {
-        matches!(timeout(self.timeout, session.say(Stage::Sender, Rset)).await, Ok(Ok(_)))
+        matches!(
+            timeout(self.timeout, session.say(Stage::Sender, Rset)).await,
+            Ok(Ok(_))
+        )
     }
 
     /// Hands a letter in. After a refusal the connection can be used for the next.
@@ -162,7 +165,11 @@ impl Session {
     async fn hand_in(&mut self, letter: &Letter) -> Result<Response, NotHandedIn> {
         let mut parameters = Vec::new();
         if !AsRef::<str>::as_ref(&letter.to).is_ascii() || !AsRef::<str>::as_ref(&letter.from).is_ascii() {
-            if !self.connection.server_info().supports_feature(Extension::SmtpUtfEight) {
+            if !self
+                .connection
+                .server_info()
+                .supports_feature(Extension::SmtpUtfEight)
+            {
                 return Err(NotHandedIn::Unfit(
                     "the address has letters beyond ASCII, and the server does not take such addresses (SMTPUTF8)",
                 ));

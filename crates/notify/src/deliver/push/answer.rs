@@ -56,7 +56,8 @@ impl Outcome {
 /// A url that is to be left alone: nothing was tried.
 pub(super) fn resting(host: &str, left: Duration) -> Failure {
     let seconds = left.as_secs() + 1;
-    let text = format!("{host} was not called: it failed or asked for a pause lately, which ends in {seconds} s");
+    let text =
+        format!("{host} was not called: it failed or asked for a pause lately, which ends in {seconds} s");
     Failure::new(ErrorKind::AddressRefused, text)
 }
 

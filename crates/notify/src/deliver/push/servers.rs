@@ -86,7 +86,9 @@ struct Rest {
 impl Rests {
     /// Until when it is left alone.
     pub(super) fn of(&self, what: &str) -> Option<Instant> {
-        lock(&self.rests).get(&self.state.hash_one(what)).map(|rest| rest.until)
+        lock(&self.rests)
+            .get(&self.state.hash_one(what))
+            .map(|rest| rest.until)
     }
 
     /// It failed once more.

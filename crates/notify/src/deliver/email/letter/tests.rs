@@ -45,7 +45,9 @@ fn headers(letter: &Letter) -> Vec<(String, String)> {
     let (head, _) = text.split_once("\r\n\r\n").unwrap();
     let head = head.replace("\r\n ", " ").replace("\r\n\t", " ");
     let pair = |line: &str| {
-        let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line:?} is no header"));
+        let (name, value) = line
+            .split_once(": ")
+            .unwrap_or_else(|| panic!("{line:?} is no header"));
         (name.to_owned(), value.to_owned())
     };
     head.split("\r\n").map(pair).collect()
@@ -58,15 +60,23 @@ fn header(letter: &Letter, name: &str) -> Vec<String> {
 
 #[test]
 fn a_letter_has_what_servers_and_readers_ask_for() {
-    let letter = writer().letter(&message("notification-7-email", &dispatch())).unwrap();
+    let letter = writer()
+        .letter(&message("notification-7-email", &dispatch()))
+        .unwrap();
     assert_eq!(header(&letter, "From"), ["Postrider <noreply@shop.example>"]);
     assert_eq!(header(&letter, "To"), ["Ann <ann@example.com>"]);
-    assert_eq!(header(&letter, "Message-ID"), ["<notification-7-email@shop.example>"]);
+    assert_eq!(
+        header(&letter, "Message-ID"),
+        ["<notification-7-email@shop.example>"]
+    );
     assert_eq!(header(&letter, "X-Postrider-Event-Id"), ["notification-7-email"]);
     assert_eq!(header(&letter, "Date").len(), 1);
     let url = "<https://shop.example/u?who=u-1&what=orders>";
     assert_eq!(header(&letter, "List-Unsubscribe"), [url]);
-    assert_eq!(header(&letter, "List-Unsubscribe-Post"), ["List-Unsubscribe=One-Click"]);
+    assert_eq!(
+        header(&letter, "List-Unsubscribe-Post"),
+        ["List-Unsubscribe=One-Click"]
+    );
 }
 
 #[test]
@@ -81,12 +91,24 @@ fn nothing_in_a_delivery_becomes_a_header_of_its_own() {
     };
     let letter = writer().letter(&message(HOSTILE, &dispatch)).unwrap();
     let known = [
-        "From", "To", "Subject", "Date", "Message-ID", "X-Postrider-Event-Id", "Auto-Submitted",
-        "List-Unsubscribe", "List-Unsubscribe-Post", "MIME-Version", "Content-Type",
+        "From",
+        "To",
+        "Subject",
+        "Date",
+        "Message-ID",
+        "X-Postrider-Event-Id",
+        "Auto-Submitted",
+        "List-Unsubscribe",
+        "List-Unsubscribe-Post",
+        "MIME-Version",
+        "Content-Type",
     ];
     for (name, value) in headers(&letter) {
         assert!(known.contains(&name.as_str()), "{name}: {value}");
-        assert!(value.is_ascii() && !value.contains(['\r', '\n', '\0']), "{name}: {value:?}");
+        assert!(
+            value.is_ascii() && !value.contains(['\r', '\n', '\0']),
+            "{name}: {value:?}"
+        );
     }
     for name in known {
         assert_eq!(header(&letter, name).len(), 1, "{name}");
@@ -110,7 +132,15 @@ fn a_text_cannot_end_the_mail_before_its_end() {
 
 #[test]
 fn an_address_that_is_none_is_refused_with_a_reason() {
-    for wrong in ["", "ann", "ann@", "@example.com", "ann@example.com\r\nDATA", "a b@example.com", "a@b>, <c@d.e"] {
+    for wrong in [
+        "",
+        "ann",
+        "ann@",
+        "@example.com",
+        "ann@example.com\r\nDATA",
+        "a b@example.com",
+        "a@b>, <c@d.e",
+    ] {
         let dispatch = Dispatch {
             to: wrong.to_owned(),
             ..dispatch()
@@ -134,9 +164,26 @@ fn ids_are_the_same_at_every_repetition_and_different_for_different_events() {
 fn options_that_cannot_work_are_named() {
     let options = || EmailOptions::new("mail.example.com", "noreply@shop.example");
     let wrong = |options: EmailOptions| Writer::new(&options).err().map(|error| error.to_string());
-    assert!(wrong(EmailOptions::new("h", "nobody")).unwrap().starts_with("from must be"));
-    for url in ["http://a/b", "https://a/{tenant}", "https://a/ b", "https://a/\r\nBcc: x@y"] {
-        assert!(wrong(options().unsubscribe(url)).unwrap().starts_with("unsubscribe"), "{url}");
+    assert!(
+        wrong(EmailOptions::new("h", "nobody"))
+            .unwrap()
+            .starts_with("from must be")
+    );
+    for url in [
+        "http://a/b",
+        "https://a/{tenant}",
+        "https://a/ b",
+        "https://a/\r\nBcc: x@y",
+    ] {
+        assert!(
+            wrong(options().unsubscribe(url))
+                .unwrap()
+                .starts_with("unsubscribe"),
+            "{url}"
+        );
     }
-    assert_eq!(wrong(options().unsubscribe("https://a/{user_id}/{category}")), None);
+    assert_eq!(
+        wrong(options().unsubscribe("https://a/{user_id}/{category}")),
+        None
+    );
 }
