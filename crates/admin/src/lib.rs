@@ -28,6 +28,7 @@
 //! late or wrong, never a publish.
 
 mod admin;
+mod dial;
 mod document;
 mod gauges;
 mod guard;
@@ -44,6 +45,7 @@ mod serve;
 mod webhook;
 
 pub use admin::{Admin, Options};
+pub use dial::Dial;
 pub use guard::{RefusedAddress, check_address};
 pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;

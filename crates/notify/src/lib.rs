@@ -13,6 +13,7 @@ mod address;
 mod board;
 mod channel;
 mod check;
+pub mod deliver;
 mod directory;
 mod dispatch;
 #[cfg(test)]

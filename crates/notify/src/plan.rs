@@ -68,9 +68,9 @@ impl PlannedDelivery {
         id: i64,
         (subject, planned): (&Subject, &Planned),
     ) -> Result<Option<Event>, InvalidEvent> {
-        let Some(event_type) = self.channel.event_type().filter(|_| self.problem.is_none()) else {
+        if self.problem.is_some() {
             return Ok(None);
-        };
+        }
         let dispatch = Dispatch {
             notification_id: id,
             user_id: planned.user_id.clone(),
@@ -84,13 +84,7 @@ impl PlannedDelivery {
             event_id: subject.event_id.clone(),
             event_type: subject.event_type.clone(),
         };
-        let event_id = Dispatch::id_of(id, self.channel);
-        let event = Event::builder(event_type)
-            .id(event_id.as_str())
-            .aggregate(Dispatch::AGGREGATE_TYPE, id)
-            .key(event_id)
-            .payload(&dispatch);
-        event.build().map(Some)
+        dispatch.event()
     }
 }
 
