@@ -14,6 +14,7 @@ mod channel;
 mod directory;
 mod dispatch;
 mod feed;
+pub mod http;
 mod occasion;
 mod workflow;
 
