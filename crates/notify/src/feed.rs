@@ -33,12 +33,16 @@ pub struct Entry {
     /// The rendered text, plain text.
     pub body: String,
     /// When it was stored.
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub created_at: Timestamp,
     /// When it was seen.
+    #[serde(serialize_with = "crate::moment::optional::serialize")]
     pub seen_at: Option<Timestamp>,
     /// When it was read.
+    #[serde(serialize_with = "crate::moment::optional::serialize")]
     pub read_at: Option<Timestamp>,
     /// When it was archived.
+    #[serde(serialize_with = "crate::moment::optional::serialize")]
     pub archived_at: Option<Timestamp>,
 }
 
@@ -58,6 +62,7 @@ pub enum DeliveryState {
     /// The channel took it.
     Delivered {
         /// When.
+        #[serde(serialize_with = "crate::moment::optional::serialize")]
         at: Option<Timestamp>,
     },
     /// It needs a person.

@@ -9,13 +9,21 @@
 //! 3. Each delivery is an event in an outbox of its own, whose destinations are the channels: email, push, and the feed
 //!    that is read over HTTP. Retries, dead letters and metrics are those of the relay.
 
+mod address;
 mod board;
 mod channel;
+mod check;
 mod directory;
 mod dispatch;
+#[cfg(test)]
+mod examples;
 mod feed;
 pub mod http;
+mod moment;
 mod occasion;
+mod plan;
+mod render;
+mod text;
 mod workflow;
 
 pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
