@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::guard::Door;
 use super::problem::{Answer, Outcome, Problem, json_answer, text_answer};
-use super::signature::sign;
 use super::read;
+use super::signature::sign;
 use crate::{BoardError, Channel, Occasion, To};
 
 /// What the page may do: run its own script, look as it likes, and ask where it came from.
@@ -24,7 +24,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// How a sample event is sent.
-pub type Send = Arc<dyn Fn(Occasion) -> BoxFuture<'static, Result<(), BoardError>> + std::marker::Send + Sync>;
+pub type Send =
+    Arc<dyn Fn(Occasion) -> BoxFuture<'static, Result<(), BoardError>> + std::marker::Send + Sync>;
 
 /// Who is in the demo, and what may happen to them.
 #[derive(Clone, Default)]
@@ -154,5 +155,8 @@ async fn send(State(door): State<Door>, headers: HeaderMap, body: Body) -> Outco
         None => drop(door.api.board.accept(occasion).await?),
     }
     door.api.hub.nudge(&wish.user);
-    Ok(json_answer(StatusCode::ACCEPTED, &json!({ "event_id": event_id })))
+    Ok(json_answer(
+        StatusCode::ACCEPTED,
+        &json!({ "event_id": event_id }),
+    ))
 }

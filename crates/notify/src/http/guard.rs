@@ -17,8 +17,8 @@ use super::signature::is_signed;
 
 /// The header that carries a person's signature.
 pub(super) const SIGNATURE: &str = "x-postrider-signature";
-/// The longest path with its query: two ids of 255 bytes, each byte written as `%2F`, and a signature.
-const PATH: usize = 2 * 1024;
+/// The longest path with its query: two ids of 255 characters, each of four bytes written as `%F0`, and some more.
+const PATH: usize = 8 * 1024;
 /// What a document may do in a browser: nothing.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
@@ -41,9 +41,12 @@ impl Door {
 
 /// What every request must keep to, and what every answer says.
 pub(super) async fn at_the_door(State(door): State<Door>, request: Request, next: Next) -> Answer {
-    let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let length = request
+        .uri()
+        .path_and_query()
+        .map_or(0, |path| path.as_str().len());
     let mut answer = if length > PATH {
-        let detail = format!("the path has more than {PATH} bytes; ids have at most 255");
+        let detail = format!("the path has more than {PATH} bytes; ids have at most 255 characters");
         Problem::new(StatusCode::URI_TOO_LONG, "too_long", detail).into_response()
     } else if door.asks_for_host() && !names_this_machine(request.headers()) {
         let detail = "without a token this answers only to `localhost` and to addresses in numbers";

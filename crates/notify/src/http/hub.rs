@@ -174,7 +174,9 @@ struct Leaves {
 impl Drop for Leaves {
     fn drop(&mut self) {
         let mut rooms = self.hub.rooms();
-        let Some(room) = rooms.get_mut(&self.user) else { return };
+        let Some(room) = rooms.get_mut(&self.user) else {
+            return;
+        };
         room.seats.retain(|(number, _)| *number != self.number);
         if room.seats.is_empty() {
             room.gone.cancel();

@@ -99,7 +99,8 @@ fn full(full: Full) -> Problem {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "streams", detail)
         }
         Full::Everybody => {
-            let detail = "too many live feeds are open; ask for `/feed/{id}` now and then, and try again later";
+            let detail =
+                "too many live feeds are open; ask for `/feed/{id}` now and then, and try again later";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "streams", detail)
         }
         Full::Closed => {

@@ -49,7 +49,10 @@ fn to_one(occasion: &Occasion, accepted: &Accepted) -> Outcome {
             }
             (StatusCode::OK, BEFORE)
         }
-        None if accepted.muted > 0 => (StatusCode::OK, "the recipient wants none of this; nothing was stored"),
+        None if accepted.muted > 0 => (
+            StatusCode::OK,
+            "the recipient wants none of this; nothing was stored",
+        ),
         None if accepted.collected > 0 => (StatusCode::ACCEPTED, "collected for a digest"),
         None if accepted.duplicates > 0 => (StatusCode::OK, BEFORE),
         None => return Err(unknown()),

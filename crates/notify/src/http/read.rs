@@ -7,10 +7,10 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use postrider_core::json::is_json;
-use postrider_core::limits;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+use crate::occasion::unfit_name;
 
 /// The largest body: an event with a generous payload, or a thousand subscribers.
 pub(super) const BODY: usize = 64 * 1024;
@@ -19,30 +19,25 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// Reads an id or a topic, which may hold anything that a text may but control characters.
 pub(super) fn id(text: String, what: &str) -> Result<String, Problem> {
-    if text.is_empty() {
-        return Err(Problem::invalid(format!("the {what} is empty; name one")));
-    }
-    if text.len() > limits::ID {
-        let most = limits::ID;
-        return Err(Problem::invalid(format!(
-            "the {what} has more than {most} bytes; use a shorter one"
-        )));
-    }
-    match text.chars().any(char::is_control) {
-        true => Err(Problem::invalid(format!(
-            "the {what} has control characters in it; leave them out"
-        ))),
-        false => Ok(text),
+    match unfit_name(&text) {
+        None => Ok(text),
+        Some(why) => Err(Problem::invalid(format!("the {what} {why}; use another one"))),
     }
 }
 
 /// Reads a body that must be JSON and says so. Asking for the content type is what keeps pages of other sites from
 /// posting here: a browser sends JSON to another origin only after asking, and nobody answers that question.
 pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T, Problem> {
-    let says_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let says_json = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
     if !says_json.is_some_and(is_json) {
         let detail = "send the body as JSON, with `Content-Type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", detail));
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "content_type",
+            detail,
+        ));
     }
     let bytes = bytes(headers, body).await?;
     // It may quote a value, which goes back to whom it came from and nowhere else.
@@ -52,7 +47,9 @@ pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -
             true => postrider_core::inert(&error.to_string(), 200).to_string(),
             false => format!("it is not JSON ({place})"),
         };
-        Problem::invalid(format!("the body cannot be read: {what}; correct it and send it again"))
+        Problem::invalid(format!(
+            "the body cannot be read: {what}; correct it and send it again"
+        ))
     })
 }
 
@@ -61,7 +58,9 @@ async fn bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
         let detail = format!("the body has more than {} KiB; send less at a time", BODY / 1024);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     };
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
     if length.is_some_and(|length| length.parse::<usize>().map_or(true, |length| length > BODY)) {
         return Err(large());
     }
@@ -87,7 +86,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
             Ok(Query(asked)) => Ok(Self(asked)),
             Err(error) => {
                 let why = postrider_core::inert(&error.body_text(), 200);
-                Err(Problem::invalid(format!("the query of the url cannot be read: {why}")))
+                Err(Problem::invalid(format!(
+                    "the query of the url cannot be read: {why}"
+                )))
             }
         }
     }
@@ -109,7 +110,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Named<(String, String)> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let (first, second) = path::<(String, String), S>(parts, state).await?;
-        Ok(Self((id(first, "topic in the path")?, id(second, "id in the path")?)))
+        Ok(Self((
+            id(first, "topic in the path")?,
+            id(second, "id in the path")?,
+        )))
     }
 }
 

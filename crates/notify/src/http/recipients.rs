@@ -85,13 +85,15 @@ impl Told {
         for (field, text) in texts {
             let wrong = text.is_some_and(|text| text.len() > TEXT || text.chars().any(char::is_control));
             if wrong {
-                let detail = format!("`{field}` has control characters or more than {TEXT} bytes; correct it");
+                let detail =
+                    format!("`{field}` has control characters or more than {TEXT} bytes; correct it");
                 return Err(Problem::invalid(detail));
             }
         }
         let topics = self.topics.as_deref().unwrap_or_default();
         if topics.len() > TOPICS {
-            let detail = format!("more than {TOPICS} topics; subscribe by `POST /topics/{{topic}}/subscribers`");
+            let detail =
+                format!("more than {TOPICS} topics; subscribe by `POST /topics/{{topic}}/subscribers`");
             return Err(Problem::invalid(detail));
         }
         topics

@@ -46,7 +46,7 @@ impl Wanted {
         let to = match self.to {
             Whom::User(id) => To::User(read::id(id, "user")?),
             Whom::Topic(topic) => To::Topic(read::id(topic, "topic")?),
-            Whom::Broadcast(true) => To::Topic(audience.to_lowercase()),
+            Whom::Broadcast(true) => To::audience(&audience),
             Whom::Broadcast(false) => {
                 let detail = "`to` is {\"user\": id}, {\"topic\": name} or {\"broadcast\": true}";
                 return Err(Problem::invalid(detail));

@@ -29,11 +29,16 @@ impl Api {
             near,
         };
         let for_services = Router::new()
-            .route("/notifications", post(notifications::send).get(notifications::of_event))
+            .route(
+                "/notifications",
+                post(notifications::send).get(notifications::of_event),
+            )
             .route("/notifications/{id}", get(notifications::one))
             .route(
                 "/recipients/{id}",
-                put(recipients::put).get(recipients::get).delete(recipients::delete),
+                put(recipients::put)
+                    .get(recipients::get)
+                    .delete(recipients::delete),
             )
             .route("/topics/{topic}/subscribers", post(topics::subscribe_many))
             .route(
@@ -42,7 +47,10 @@ impl Api {
             )
             .route_layer(middleware::from_fn_with_state(door.clone(), services));
         let for_people = Router::new()
-            .route("/recipients/{id}/preferences", get(preferences::get).put(preferences::put))
+            .route(
+                "/recipients/{id}/preferences",
+                get(preferences::get).put(preferences::put),
+            )
             .route("/feed/{id}", get(feed::list))
             .route("/feed/{id}/unread", get(feed::unread))
             .route("/feed/{id}/marks", post(feed::mark))

@@ -12,8 +12,7 @@ use sha2::Sha256;
 /// use postrider_notify::http::sign;
 ///
 /// // printf %s ada | openssl dgst -sha256 -hmac s3cret
-/// let signature = "2c88ddcadfae4ab7dd4d1564cc1a3ee67f5efb11ca9eb0dbd1ddca1ccbf8bc4a";
-/// # let signature = sign(&Secret::new("s3cret"), "ada");
+/// let signature = "6717f0477004f82dc8373f24690dd16725eefaef45dfc979a7176ac2ece78e26";
 /// assert_eq!(sign(&Secret::new("s3cret"), "ada"), signature);
 /// ```
 pub fn sign(secret: &Secret, recipient: &str) -> String {
@@ -35,7 +34,9 @@ pub(super) fn is_signed(secret: &Secret, recipient: &str, signature: &str) -> bo
 /// HMAC takes a key of any length; an empty one would be no secret, and signs nothing.
 fn mac(secret: &Secret, recipient: &str) -> Option<Hmac<Sha256>> {
     let key = secret.expose().as_bytes();
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok().filter(|_| !key.is_empty())?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key)
+        .ok()
+        .filter(|_| !key.is_empty())?;
     mac.update(recipient.as_bytes());
     Some(mac)
 }
@@ -43,7 +44,11 @@ fn mac(secret: &Secret, recipient: &str) -> Option<Hmac<Sha256>> {
 /// The bytes that 64 hexadecimal digits stand for.
 fn bytes(digits: &str) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = digits.as_bytes().try_into().ok()?;
-    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let value = |digit: u8| {
+        char::from(digit)
+            .to_digit(16)
+            .and_then(|value| u8::try_from(value).ok())
+    };
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = value(pair[0])? << 4 | value(pair[1])?;
@@ -61,7 +66,11 @@ mod tests {
         let signature = sign(&Secret::new("Jefe"), "what do ya want for nothing?");
         let known = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(signature, known);
-        assert!(is_signed(&Secret::new("Jefe"), "what do ya want for nothing?", known));
+        assert!(is_signed(
+            &Secret::new("Jefe"),
+            "what do ya want for nothing?",
+            known
+        ));
         assert!(is_signed(
             &Secret::new("Jefe"),
             "what do ya want for nothing?",
@@ -74,7 +83,12 @@ mod tests {
         let secret = Secret::new("s3cret");
         let ada = sign(&secret, "ada");
         assert!(is_signed(&secret, "ada", &ada));
-        let mut wrong = vec![String::new(), "zz".repeat(32), ada[..62].to_owned(), format!("{ada}00")];
+        let mut wrong = vec![
+            String::new(),
+            "zz".repeat(32),
+            ada[..62].to_owned(),
+            format!("{ada}00"),
+        ];
         wrong.push(sign(&secret, "ben"));
         wrong.push(sign(&Secret::new("other"), "ada"));
         wrong.push("é".repeat(32));

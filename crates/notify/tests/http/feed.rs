@@ -16,7 +16,10 @@ async fn five() -> Served {
 
 fn ids(page: &Value) -> Vec<i64> {
     let entries = page["entries"].as_array().unwrap();
-    entries.iter().map(|entry| entry["id"].as_i64().unwrap()).collect()
+    entries
+        .iter()
+        .map(|entry| entry["id"].as_i64().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -87,13 +90,23 @@ async fn preferences_are_added_to_and_replaced() {
     let now = ask.put(path, &more).await.is(200);
     let now = now["preferences"].as_array().unwrap().clone();
     assert_eq!(now.len(), 2);
-    assert!(now.contains(&json!({ "channel": "email", "category": null, "on": true })), "{now:?}");
-    assert!(now.contains(&json!({ "channel": null, "category": "social", "on": false })), "{now:?}");
-    ask.put("/recipients/nobody/preferences", &said).await.refused(404);
+    assert!(
+        now.contains(&json!({ "channel": "email", "category": null, "on": true })),
+        "{now:?}"
+    );
+    assert!(
+        now.contains(&json!({ "channel": null, "category": "social", "on": false })),
+        "{now:?}"
+    );
+    ask.put("/recipients/nobody/preferences", &said)
+        .await
+        .refused(404);
     ask.get("/recipients/nobody/preferences").await.refused(404);
     let unknown = json!({ "preferences": [{ "channel": "pigeon", "on": false }] });
     ask.put(path, &unknown).await.refused(422);
-    ask.put(path, &json!({ "preferences": [{ "category": "", "on": false }] })).await.refused(422);
+    ask.put(path, &json!({ "preferences": [{ "category": "", "on": false }] }))
+        .await
+        .refused(422);
     let many = vec![json!({ "on": true }); 101];
     ask.put(path, &json!({ "preferences": many })).await.refused(422);
 }

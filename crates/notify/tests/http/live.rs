@@ -44,7 +44,9 @@ impl Watch {
     async fn read(&mut self) -> usize {
         let mut buffer = [0; 4_096];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await;
-        let read = read.unwrap_or_else(|_| panic!("silent after {}", self.text)).unwrap_or(0);
+        let read = read
+            .unwrap_or_else(|_| panic!("silent after {}", self.text))
+            .unwrap_or(0);
         self.text.push_str(&String::from_utf8_lossy(&buffer[..read]));
         read
     }
@@ -59,7 +61,9 @@ impl Watch {
 
     fn events(&self) -> Vec<String> {
         let entries = self.entries();
-        let ids = entries.iter().map(|entry| entry["event_id"].as_str().unwrap().to_owned());
+        let ids = entries
+            .iter()
+            .map(|entry| entry["event_id"].as_str().unwrap().to_owned());
         ids.collect()
     }
 }
@@ -70,7 +74,12 @@ async fn what_is_new_is_told_to_every_window() {
     let mut one = Watch::open(&served.ask(), "/feed/ada/live").await;
     let mut other = Watch::open(&served.ask(), "/feed/ada/live").await;
     let mut bens = Watch::open(&served.ask(), "/feed/ben/live").await;
-    let sent = served.ask().key("k").post("/notifications", &shipped("ada", "A-1")).await.is(201);
+    let sent = served
+        .ask()
+        .key("k")
+        .post("/notifications", &shipped("ada", "A-1"))
+        .await
+        .is(201);
     for watch in [&mut one, &mut other] {
         watch.until("\"unread\":1").await;
         let entries = watch.entries();
@@ -83,7 +92,12 @@ async fn what_is_new_is_told_to_every_window() {
     let mark = json!({ "mark": "read", "id": id });
     served.ask().post("/feed/ada/marks", &mark).await.is(200);
     one.said("\"unread\":0", 2).await;
-    served.ask().key("b").post("/notifications", &shipped("ben", "B-1")).await.is(201);
+    served
+        .ask()
+        .key("b")
+        .post("/notifications", &shipped("ben", "B-1"))
+        .await
+        .is(201);
     bens.until("event: entry").await;
     assert_eq!(bens.entries()[0]["title"], "About B-1", "nothing of anybody else");
 }
@@ -111,16 +125,28 @@ async fn who_comes_back_is_told_what_they_missed() {
         served.happens(missed, "ada").await;
     }
     for (ask, path) in [
-        (served.ask().with("Last-Event-ID", &last), "/feed/ada/live".to_owned()),
+        (
+            served.ask().with("Last-Event-ID", &last),
+            "/feed/ada/live".to_owned(),
+        ),
         (served.ask(), format!("/feed/ada/live?last_event_id={last}")),
     ] {
         let mut watch = Watch::open(&ask, &path).await;
         let told = watch.events();
-        let missed: Vec<&str> = told.iter().map(String::as_str).filter(|event| *event != "before").collect();
+        let missed: Vec<&str> = told
+            .iter()
+            .map(String::as_str)
+            .filter(|event| *event != "before")
+            .collect();
         assert_eq!(missed, ["second", "third"], "{}", watch.text);
         assert!(watch.text.contains("\"unread\":4"), "{}", watch.text);
         assert!(!watch.text.contains("event: reload"), "{}", watch.text);
-        served.ask().key(&path).post("/notifications", &shipped("ada", "A-1")).await.is(201);
+        served
+            .ask()
+            .key(&path)
+            .post("/notifications", &shipped("ada", "A-1"))
+            .await
+            .is(201);
         watch.until("About A-1").await;
         let mark = json!({ "mark": "archived", "id": watch.entries().last().unwrap()["id"] });
         served.ask().post("/feed/ada/marks", &mark).await.is(200);
@@ -158,7 +184,11 @@ async fn a_server_that_stops_ends_its_streams() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     for watch in &mut watches {
         while watch.read().await > 0 {}
-        assert!(watch.text.ends_with("0\r\n\r\n"), "a whole answer: {}", watch.text);
+        assert!(
+            watch.text.ends_with("0\r\n\r\n"),
+            "a whole answer: {}",
+            watch.text
+        );
     }
     assert_eq!(served.api.hub().streams(), 0);
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use postrider_core::Timestamp;
 use postrider_notify::http::{Api, Demo, DemoUser, Options, Sample};
 use postrider_notify::{Audience, Board, Channel, Occasion, SqliteBoard, To, Workflow, Workflows};
-use postrider_core::Timestamp;
 use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -46,7 +46,10 @@ impl Served {
             aggregate_id: "order-1".to_owned(),
             to: To::User(user.to_owned()),
             at: Timestamp::now(),
-            payload: json!({ "order": event_id }).as_object().cloned().unwrap_or_default(),
+            payload: json!({ "order": event_id })
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
         };
         let accepted = self.board.accept(occasion).await.unwrap();
         assert_eq!(accepted.stored, 1);
@@ -104,7 +107,12 @@ fn workflows() -> Workflows {
         name: "CUSTOMER".to_owned(),
         view: "customer_notification".to_owned(),
     };
-    let shipped = workflow("shipped", "OrderShipped", "orders", &[Channel::InApp, Channel::Email]);
+    let shipped = workflow(
+        "shipped",
+        "OrderShipped",
+        "orders",
+        &[Channel::InApp, Channel::Email],
+    );
     let followed = Workflow {
         resource: Some("{{ payload.order }}".to_owned()),
         ..workflow("followed", "UserFollowed", "social", &[Channel::InApp])
@@ -115,7 +123,10 @@ fn workflows() -> Workflows {
 fn workflow(name: &str, event_type: &str, category: &str, channels: &[Channel]) -> Workflow {
     let words = BTreeMap::from([
         ("title".to_owned(), "About {{ payload.order }}".to_owned()),
-        ("body".to_owned(), format!("{event_type} of {{{{ payload.order }}}}")),
+        (
+            "body".to_owned(),
+            format!("{event_type} of {{{{ payload.order }}}}"),
+        ),
     ]);
     let templates = channels
         .iter()
@@ -146,7 +157,10 @@ pub(crate) fn demo() -> Demo {
         label: "An order is shipped".to_owned(),
         event_type: "OrderShipped".to_owned(),
         audience: "CUSTOMER".to_owned(),
-        payload: json!({ "order": "demo" }).as_object().cloned().unwrap_or_default(),
+        payload: json!({ "order": "demo" })
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
     };
     let user = |id: &str| DemoUser {
         id: id.to_owned(),

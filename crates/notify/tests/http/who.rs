@@ -39,7 +39,10 @@ async fn of_people(ask: &Ask, id: &str, query: &str) -> Vec<(&'static str, Answe
     vec![
         ("feed", ask.get(&format!("/feed/{id}{query}")).await),
         ("unread", ask.get(&format!("/feed/{id}/unread{query}")).await),
-        ("marks", ask.post(&format!("/feed/{id}/marks{query}"), &mark).await),
+        (
+            "marks",
+            ask.post(&format!("/feed/{id}/marks{query}"), &mark).await,
+        ),
         ("get preferences", ask.get(&preferences).await),
         ("put preferences", ask.put(&preferences, &said).await),
     ]
@@ -120,7 +123,11 @@ async fn the_signature_of_another_opens_nothing_and_tells_nothing() {
     assert_eq!(said.len(), 1, "the same words whoever is asked for: {said:?}");
     // A right one in the query does not mend a wrong one in the header.
     let ada = signature("ada");
-    let answer = served.ask().signature(&ben).get(&format!("/feed/ada?signature={ada}")).await;
+    let answer = served
+        .ask()
+        .signature(&ben)
+        .get(&format!("/feed/ada?signature={ada}"))
+        .await;
     answer.refused(403);
     let unread = served.ask().signature(&ada).get("/feed/ada/unread").await.is(200);
     assert_eq!(unread, json!({ "unread": 1 }), "and nothing was marked");
@@ -148,7 +155,11 @@ async fn beyond_loopback_everything_is_asked_for() {
     for (call, answer) in of_services(&served.ask()).await {
         assert_eq!(answer.refused(401), "token", "{call}");
     }
-    for ask in [served.ask(), served.ask().token(TOKEN), served.ask().signature(&signature("ada"))] {
+    for ask in [
+        served.ask(),
+        served.ask().token(TOKEN),
+        served.ask().signature(&signature("ada")),
+    ] {
         for (call, answer) in refused_people(&ask, "ada", "").await {
             assert_eq!(answer.refused(403), "signature", "{call}");
         }
@@ -158,7 +169,10 @@ async fn beyond_loopback_everything_is_asked_for() {
     assert!(error.to_string().contains("no token is set"), "{error}");
     let mut shown = served_at(everywhere, both().demo(demo())).await;
     let error = (&mut shown.task).await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("the demo shows everybody's feed"), "{error}");
+    assert!(
+        error.to_string().contains("the demo shows everybody's feed"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -174,7 +188,11 @@ async fn a_name_that_somebody_else_pointed_at_us_is_refused() {
         };
         for path in ["/feed/ada", "/recipients/ada", "/demo", "/demo/state"] {
             let answer = ask.get(path).await;
-            assert_eq!(answer.code == 403 && answer.refused(403) == "host", refused, "{path}");
+            assert_eq!(
+                answer.code == 403 && answer.refused(403) == "host",
+                refused,
+                "{path}"
+            );
         }
     }
 }

@@ -94,7 +94,11 @@ pub(in crate::http) async fn catch_up(
         let late = anchor.map(|entry| entry.created_at.0.saturating_sub(micros(OVERLAP)));
         let wanted = |entry: &Entry| entry.id > last || late.is_some_and(|late| entry.created_at.0 >= late);
         let told: HashSet<i64> = missed.iter().map(|entry| entry.id).collect();
-        missed.extend(newest.into_iter().filter(|one| wanted(one) && !told.contains(&one.id)));
+        missed.extend(
+            newest
+                .into_iter()
+                .filter(|one| wanted(one) && !told.contains(&one.id)),
+        );
         missed.sort_by_key(|entry| entry.id);
     }
     let mut news = News::of(missed.iter().filter(|entry| Some(entry.id) != last))?;
