@@ -46,7 +46,7 @@ mod webhook;
 
 pub use admin::{Admin, Options};
 pub use dial::Dial;
-pub use guard::{RefusedAddress, check_address};
+pub use guard::{RefusedAddress, check_address, has_token, names_this_machine};
 pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;
 pub use webhook::{Answered, Unanswered, Webhook};

@@ -19,6 +19,7 @@ mod dispatch;
 #[cfg(test)]
 mod examples;
 mod feed;
+pub mod http;
 mod moment;
 mod occasion;
 mod plan;

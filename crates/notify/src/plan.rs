@@ -144,7 +144,7 @@ impl<'a> Planner<'a> {
         let workflow = named(workflows, workflow)?;
         let mut planner = Self::bare(workflows, workflow, occasions, count);
         planner.subject.event_id = format!("notification-digest-{id}");
-        planner.subject.metadata = metadata(&planner.subject, None);
+        planner.subject.metadata = metadata(&planner.subject, None, None);
         Ok(planner)
     }
 
@@ -199,7 +199,8 @@ impl<'a> Planner<'a> {
             )));
         }
         let resource = Some(resource).filter(|resource| !resource.is_empty());
-        self.subject.metadata = metadata(&self.subject, resource.as_deref());
+        let fingerprint = occasion.fingerprint();
+        self.subject.metadata = metadata(&self.subject, resource.as_deref(), Some(&fingerprint));
         // Two kinds of events about one thing are two notifications, so the type is part of it.
         self.subject.resource_id = resource.map(|resource| format!("{}:{resource}", occasion.event_type));
         self.subject.period = period(self.workflow, occasion.at);
@@ -319,9 +320,10 @@ fn period(workflow: &Workflow, at: Timestamp) -> i64 {
     at.0.max(0) / window + 1
 }
 
-fn metadata(subject: &Subject, resource: Option<&str>) -> String {
+fn metadata(subject: &Subject, resource: Option<&str>, fingerprint: Option<&str>) -> String {
     let metadata = serde_json::json!({
         "originalEvent": subject.event_type, "eventId": subject.event_id, "resourceId": resource,
+        "fingerprint": fingerprint,
     });
     metadata.to_string()
 }
