@@ -21,6 +21,8 @@ mod feed;
 mod moment;
 mod occasion;
 mod plan;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod render;
 mod text;
 mod workflow;
@@ -31,4 +33,6 @@ pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+#[cfg(feature = "postgres")]
+pub use postgres::PgBoard;
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
