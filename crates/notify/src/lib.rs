@@ -23,6 +23,8 @@ pub mod http;
 mod moment;
 mod occasion;
 mod plan;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod render;
 mod text;
 mod worker;
@@ -34,5 +36,7 @@ pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+#[cfg(feature = "postgres")]
+pub use postgres::PgBoard;
 pub use worker::{Told, Worker};
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};

@@ -151,7 +151,10 @@ async fn known(
         (&subject.resource_id, Type::TEXT),
         (&subject.period, Type::INT8),
     ];
-    let rows = tx.query_typed(&pg.names.sql(KNOWN), &values).await.map_err(said)?;
+    let rows = tx
+        .query_typed(&pg.names.sql(KNOWN), &values)
+        .await
+        .map_err(said)?;
     rows.iter().map(|row| row.try_get(0).map_err(said)).collect()
 }
 
@@ -165,7 +168,7 @@ async fn deliver(
     pg: &Pg,
     subject: &Subject,
     stored: &[(i64, &Planned)],
-) -> Result<(), BoardError> {
+) -> Result<(), StoreError> {
     if stored.is_empty() {
         return Ok(());
     }
@@ -174,9 +177,8 @@ async fn deliver(
     let (mut addresses, mut event_ids): (Vec<&str>, Vec<Option<String>>) = (Vec::new(), Vec::new());
     for (id, planned) in stored {
         for delivery in &planned.deliveries {
-            let event = delivery.event(*id, (subject, planned)).map_err(|invalid| {
-                BoardError::Occasion(format!("a delivery of the event cannot be sent: {invalid}"))
-            })?;
+            let event = delivery.event(*id, (subject, planned));
+            let event = event.map_err(|invalid| not_enqueued(invalid.into()))?;
             ids.push(*id);
             channels.push(delivery.channel.as_str());
             addresses.push(&delivery.address);
@@ -208,7 +210,7 @@ async fn deliver(
 
 /// The error of a producer in the words of a store, of the kind that the database's own error has.
 fn not_enqueued(error: EnqueueError) -> StoreError {
-    let chain = std::iter::successors(Some(&error as &(dyn Error + 'static)), |error| error.source());
+    let chain = std::iter::successors(Some(&error as &(dyn Error + 'static)), |&error| error.source());
     let kind = chain.filter_map(|one| one.downcast_ref()).map(error_kind).next();
     let text = "putting deliveries into the outbox failed";
     StoreError::new(kind.unwrap_or(StoreErrorKind::Other), text).with_source(error)

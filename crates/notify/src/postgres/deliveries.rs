@@ -11,7 +11,8 @@ use crate::{Channel, Delivery, DeliveryState, Notification};
 
 /// The view of the outbox is asked for one id at a time, which it finds by the indexes of its tables. A replay leaves a
 /// copy behind; what counts is the event itself.
-const DELIVERIES: &str = "SELECT d.notification_id, d.channel, d.event_id, d.problem, e.status, {micros e.published_at},
+const DELIVERIES: &str =
+    "SELECT d.notification_id, d.channel, d.event_id, d.problem, e.status, {micros e.published_at},
         e.last_error
     FROM {notification_delivery} d LEFT JOIN LATERAL (
         SELECT o.status, o.published_at, o.last_error FROM {outbox_events} o WHERE o.event_id = d.event_id
@@ -28,7 +29,10 @@ pub(super) async fn attach(
     let said = |error| failed(error, "reading deliveries");
     let ids: Vec<i64> = notifications.iter().map(|one| one.entry.id).collect();
     let sql = pg.names.sql(DELIVERIES);
-    let rows = tx.query_typed(&sql, &[(&ids, Type::INT8_ARRAY)]).await.map_err(said)?;
+    let rows = tx
+        .query_typed(&sql, &[(&ids, Type::INT8_ARRAY)])
+        .await
+        .map_err(said)?;
     let mut found: HashMap<i64, Vec<Delivery>> = HashMap::new();
     for row in &rows {
         // A channel of a later version is none that this one could name.

@@ -47,7 +47,10 @@ pub(super) async fn collect(
         (event_id, Type::TEXT),
         (&users, Type::TEXT_ARRAY),
     ];
-    let rows = tx.query_typed(&pg.names.sql(COLLECTED), &values).await.map_err(said)?;
+    let rows = tx
+        .query_typed(&pg.names.sql(COLLECTED), &values)
+        .await
+        .map_err(said)?;
     let mut known: Vec<&str> = Vec::with_capacity(rows.len());
     for row in &rows {
         known.push(row.try_get(0).map_err(said)?);
@@ -68,7 +71,10 @@ pub(super) async fn collect(
         (event_id, Type::TEXT),
         (&text, Type::TEXT),
     ];
-    let collected = tx.execute_typed(&pg.names.sql(COLLECT), &values).await.map_err(said)?;
+    let collected = tx
+        .execute_typed(&pg.names.sql(COLLECT), &values)
+        .await
+        .map_err(said)?;
     Ok(Counts {
         collected,
         duplicates: wanting.saturating_sub(collected),
@@ -114,7 +120,9 @@ pub(super) async fn tell(tx: &Transaction<'_>, pg: &Pg) -> Result<Result<bool, B
         due_at = CASE WHEN $2 IS NULL THEN due_at ELSE clock_timestamp() + interval '1 minute' END
         WHERE id = $1";
     let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.id, Type::INT8), (&reason, Type::TEXT)];
-    tx.execute_typed(&pg.names.sql(sql), &values).await.map_err(said)?;
+    tx.execute_typed(&pg.names.sql(sql), &values)
+        .await
+        .map_err(said)?;
     Ok(told)
 }
 
@@ -128,7 +136,10 @@ async fn make(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<(), Bo
     let said = |error| failed(error, "reading what was collected");
     let most = i64::try_from(EVENTS).unwrap_or(i64::MAX);
     let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.id, Type::INT8), (&most, Type::INT8)];
-    let rows = tx.query_typed(&pg.names.sql(ITEMS), &values).await.map_err(said)?;
+    let rows = tx
+        .query_typed(&pg.names.sql(ITEMS), &values)
+        .await
+        .map_err(said)?;
     let (mut occasions, mut count) = (Vec::with_capacity(rows.len()), 0_i64);
     for row in rows.iter().rev() {
         let text: &str = row.try_get(0).map_err(said)?;
@@ -155,7 +166,10 @@ pub(super) async fn next(tx: &Transaction<'_>, pg: &Pg) -> Result<Option<Duratio
          FROM {notification_digest} WHERE sent_at IS NULL",
     );
     let rows = tx.query_typed(&sql, &[]).await.map_err(said)?;
-    let micros = rows.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose();
+    let micros = rows
+        .first()
+        .map(|row| row.try_get::<_, Option<i64>>(0))
+        .transpose();
     let micros = micros.map_err(said)?.flatten();
     Ok(micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
 }

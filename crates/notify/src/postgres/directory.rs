@@ -22,7 +22,10 @@ pub(super) async fn members(
     (to, after, limit): (&To, Option<&str>, usize),
 ) -> Result<Vec<Member>, StoreError> {
     let (whom, template) = match to {
-        To::User(id) => (id, "{notification_recipient} r {preferences} WHERE r.id = $1 AND r.id > $2"),
+        To::User(id) => (
+            id,
+            "{notification_recipient} r {preferences} WHERE r.id = $1 AND r.id > $2",
+        ),
         To::Topic(topic) => (
             topic,
             "{notification_subscription} s JOIN {notification_recipient} r ON r.id = s.user_id {preferences}
@@ -31,7 +34,10 @@ pub(super) async fn members(
     };
     let template = template.replace("{preferences}", PREFERENCES);
     let sql = pg.names.sql(&format!("SELECT {MEMBER} FROM {template} LIMIT $3"));
-    let (after, limit) = (after.unwrap_or_default(), i64::try_from(limit).unwrap_or(i64::MAX));
+    let (after, limit) = (
+        after.unwrap_or_default(),
+        i64::try_from(limit).unwrap_or(i64::MAX),
+    );
     let values = [
         (whom as _, Type::TEXT),
         (&after as _, Type::TEXT),
@@ -52,7 +58,10 @@ fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
     };
     let Some(channels) = row.try_get::<_, Option<Vec<&str>>>(5)? else {
         let preferences = Preferences::default();
-        return Ok(Member { recipient, preferences });
+        return Ok(Member {
+            recipient,
+            preferences,
+        });
     };
     let (categories, wanted): (Vec<&str>, Vec<bool>) = (row.try_get(6)?, row.try_get(7)?);
     let mut said = Vec::with_capacity(channels.len());
@@ -75,8 +84,19 @@ fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
 
 impl PgBoard {
     /// Runs one statement on texts, and answers how many rows it touched.
-    async fn execute(&self, template: &str, texts: &[&str], ids: Option<&[String]>, doing: &str) -> Result<u64, StoreError> {
-        refuse_unfit(texts.iter().copied().chain(ids.unwrap_or_default().iter().map(String::as_str)))?;
+    async fn execute(
+        &self,
+        template: &str,
+        texts: &[&str],
+        ids: Option<&[String]>,
+        doing: &str,
+    ) -> Result<u64, StoreError> {
+        refuse_unfit(
+            texts
+                .iter()
+                .copied()
+                .chain(ids.unwrap_or_default().iter().map(String::as_str)),
+        )?;
         let sql = self.pg.names.sql(template);
         let given = (sql, texts, ids, doing);
         self.transaction(&given, |tx, (sql, texts, ids, doing)| {
@@ -117,7 +137,13 @@ impl Directory for PgBoard {
 
     fn put<'a>(&'a self, recipient: &'a Recipient) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
-            let Recipient { id, name, locale, email, push_url } = recipient;
+            let Recipient {
+                id,
+                name,
+                locale,
+                email,
+                push_url,
+            } = recipient;
             let text = |given: &'a Option<String>| given.as_deref().unwrap_or_default();
             let texts = [id.as_str(), name, text(locale), text(email), text(push_url)];
             if id.is_empty() {
@@ -149,7 +175,8 @@ impl Directory for PgBoard {
             let sql = "INSERT INTO {notification_subscription} (topic, user_id)
                 SELECT $1, u FROM (SELECT DISTINCT u COLLATE \"C\" AS u FROM unnest($2::text[]) u) ids ORDER BY u
                 ON CONFLICT (topic, user_id) DO NOTHING";
-            self.execute(sql, &[topic], Some(ids), "subscribing recipients").await
+            self.execute(sql, &[topic], Some(ids), "subscribing recipients")
+                .await
         })
     }
 
@@ -160,7 +187,8 @@ impl Directory for PgBoard {
     ) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move {
             let sql = "DELETE FROM {notification_subscription} WHERE topic = $1 AND user_id = ANY($2)";
-            self.execute(sql, &[topic], Some(ids), "unsubscribing recipients").await
+            self.execute(sql, &[topic], Some(ids), "unsubscribing recipients")
+                .await
         })
     }
 
@@ -170,10 +198,13 @@ impl Directory for PgBoard {
             self.transaction(&given, |tx, (pg, id)| {
                 Box::pin(async move {
                     let said = |error| failed(error, "reading what a recipient is subscribed to");
-                    let sql = pg
-                        .names
-                        .sql("SELECT topic FROM {notification_subscription} WHERE user_id = $1 ORDER BY topic");
-                    let rows = tx.query_typed(&sql, &[(id as _, Type::TEXT)]).await.map_err(said)?;
+                    let sql = pg.names.sql(
+                        "SELECT topic FROM {notification_subscription} WHERE user_id = $1 ORDER BY topic",
+                    );
+                    let rows = tx
+                        .query_typed(&sql, &[(id as _, Type::TEXT)])
+                        .await
+                        .map_err(said)?;
                     rows.iter().map(|row| row.try_get(0).map_err(said)).collect()
                 })
             })
@@ -195,7 +226,9 @@ impl Directory for PgBoard {
                 ON CONFLICT (user_id, channel, category) DO UPDATE SET wanted = excluded.wanted";
             let wanted = if preference.on { "true" } else { "false" };
             let texts = [id, channel, category, wanted];
-            let said = self.execute(sql, &texts, None, "storing what a recipient wants").await?;
+            let said = self
+                .execute(sql, &texts, None, "storing what a recipient wants")
+                .await?;
             Ok(said > 0)
         })
     }
@@ -204,7 +237,9 @@ impl Directory for PgBoard {
 /// Refuses what PostgreSQL does not store, before a statement fails with words that nobody understands.
 fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), StoreError> {
     match texts.any(|text| text.contains('\0')) {
-        true => Err(unfit("a text has the character U+0000, which databases do not store")),
+        true => Err(unfit(
+            "a text has the character U+0000, which databases do not store",
+        )),
         false => Ok(()),
     }
 }

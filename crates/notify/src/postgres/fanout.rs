@@ -8,18 +8,18 @@ use crate::plan::Planner;
 use crate::{BoardError, CHUNK, Occasion, Step};
 
 /// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
-/// was accepted before has its fan-out already, and that goes on where it is.
+/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
 pub(super) async fn begin(
     tx: &Transaction<'_>,
     pg: &Pg,
     (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
 ) -> Result<bool, BoardError> {
-    let said = |error| failed(error, "beginning a fan-out");
     let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
     let sql = pg.names.sql(
-        "INSERT INTO {notification_fanout} (event_id, occasion, workflow, cursor, stored)
-         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (event_id) DO NOTHING",
+        "INSERT INTO {notification_fanout} AS f (event_id, occasion, workflow, cursor, stored)
+         VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (event_id) DO UPDATE SET problem = NULL WHERE f.finished_at IS NULL",
     );
     let values: [(&(dyn ToSql + Sync), Type); 5] = [
         (&occasion.event_id, Type::TEXT),
@@ -28,20 +28,14 @@ pub(super) async fn begin(
         (&cursor, Type::TEXT),
         (&stored, Type::INT8),
     ];
-    if tx.execute_typed(&sql, &values).await.map_err(said)? > 0 {
-        return Ok(true);
-    }
-    let sql = pg
-        .names
-        .sql("SELECT 1 FROM {notification_fanout} WHERE event_id = $1 AND finished_at IS NULL");
-    let open = tx.query_typed(&sql, &[(&occasion.event_id, Type::TEXT)]).await;
-    Ok(!open.map_err(said)?.is_empty())
+    let touched = tx.execute_typed(&sql, &values).await;
+    Ok(touched.map_err(|error| failed(error, "beginning a fan-out"))? > 0)
 }
 
 /// The oldest that nobody else works on: whoever does holds its row until the end of the chunk, and a worker that is
-/// gone holds nothing. Those that cannot go on come last.
+/// gone holds nothing. What cannot go on stands aside.
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
-    WHERE finished_at IS NULL ORDER BY problem IS NOT NULL, created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
 /// A fan-out that was claimed.
 struct Claimed {
@@ -52,7 +46,7 @@ struct Claimed {
 }
 
 /// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
-/// committed with it, so that the others go first.
+/// committed, and the fan-out stands aside until its event is accepted again.
 pub(super) async fn step(
     tx: &Transaction<'_>,
     pg: &Pg,

@@ -14,6 +14,10 @@ const ENTRY: &str = "n.id, n.event_id, n.event_type, n.category, n.title, n.body
 /// What is read of it besides, as somebody sees it who asks for all.
 const WHOLE: &str = "n.user_id, n.audience, n.resource_id, n.metadata";
 
+/// Who wants it by mail only has a notification, and nothing in the feed.
+const IN_APP: &str = "EXISTS (
+    SELECT 1 FROM {notification_delivery} d WHERE d.notification_id = n.id AND d.channel = 'in_app')";
+
 /// How many entries a live feed is shown at once.
 const RECENT: i64 = 100;
 
@@ -30,7 +34,8 @@ async fn entries(
     values: &[Value<'_>],
 ) -> Result<Vec<Entry>, StoreError> {
     let said = |error| failed(error, "reading a feed");
-    let sql = pg.names.sql(&format!("SELECT {ENTRY} FROM {{notification}} n {behind}"));
+    let sql = format!("SELECT {ENTRY} FROM {{notification}} n WHERE n.user_id = $1 AND {IN_APP} {behind}");
+    let sql = pg.names.sql(&sql);
     let rows = tx.query_typed(&sql, values).await.map_err(said)?;
     rows.iter().map(|row| entry(row).map_err(said)).collect()
 }
@@ -106,7 +111,8 @@ async fn mark(
     // In one order, so that two calls of one person do not wait for each other.
     let sql = pg.names.sql(&format!(
         "UPDATE {{notification}} SET {set} WHERE id IN (
-             SELECT id FROM {{notification}} WHERE user_id = $1 AND id {compared} $2 AND {open} ORDER BY id FOR UPDATE)"
+             SELECT n.id FROM {{notification}} n
+             WHERE n.user_id = $1 AND n.id {compared} $2 AND n.{open} AND {IN_APP} ORDER BY n.id FOR UPDATE)"
     ));
     let values = [(&user as _, Type::TEXT), (&id as _, Type::INT8)];
     let done = tx.execute_typed(&sql, &values).await;
@@ -126,10 +132,8 @@ impl Feed for PgBoard {
             let given = (&self.pg, user, before.unwrap_or(i64::MAX), limit, archived);
             self.transaction(&given, |tx, (pg, user, before, limit, archived)| {
                 let behind = match archived {
-                    true => "WHERE n.user_id = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3",
-                    false => {
-                        "WHERE n.user_id = $1 AND n.id < $2 AND n.archived_at IS NULL ORDER BY n.id DESC LIMIT $3"
-                    }
+                    true => "AND n.id < $2 ORDER BY n.id DESC LIMIT $3",
+                    false => "AND n.id < $2 AND n.archived_at IS NULL ORDER BY n.id DESC LIMIT $3",
                 };
                 Box::pin(async move {
                     let values: [Value<'_>; 3] =
@@ -148,8 +152,7 @@ impl Feed for PgBoard {
             let given = (&self.pg, user, within.min(315_360_000_000) as f64 / 1_000.0);
             let newest_first = self.transaction(&given, |tx, (pg, user, seconds)| {
                 Box::pin(async move {
-                    let behind = "WHERE n.user_id = $1 AND n.archived_at IS NULL
-                        AND n.created_at > clock_timestamp() - make_interval(secs => $2)
+                    let behind = "AND n.archived_at IS NULL AND n.created_at > clock_timestamp() - make_interval(secs => $2)
                         AND n.id IN (SELECT id FROM {notification} WHERE user_id = $1 ORDER BY id DESC LIMIT $3)
                         ORDER BY n.id DESC LIMIT $4";
                     let values: [Value<'_>; 4] = [
@@ -173,11 +176,14 @@ impl Feed for PgBoard {
             self.transaction(&given, |tx, (pg, user)| {
                 Box::pin(async move {
                     let said = |error| failed(error, "counting what is unread");
-                    let sql = pg.names.sql(
-                        "SELECT count(*) FROM {notification}
-                         WHERE user_id = $1 AND read_at IS NULL AND archived_at IS NULL",
-                    );
-                    let rows = tx.query_typed(&sql, &[(user as _, Type::TEXT)]).await.map_err(said)?;
+                    let sql = pg.names.sql(&format!(
+                        "SELECT count(*) FROM {{notification}} n
+                         WHERE n.user_id = $1 AND n.read_at IS NULL AND n.archived_at IS NULL AND {IN_APP}"
+                    ));
+                    let rows = tx
+                        .query_typed(&sql, &[(user as _, Type::TEXT)])
+                        .await
+                        .map_err(said)?;
                     let count = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose();
                     Ok(count.map_err(said)?.unwrap_or(0).unsigned_abs())
                 })

@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS {notification_fanout} (
     workflow    text NOT NULL,
     cursor      text COLLATE "C",
     stored      bigint NOT NULL DEFAULT 0,
-    -- Why it does not go on; the others go first then.
+    -- Why it stands aside until the event is accepted again.
     problem     text,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz
@@ -82,6 +82,7 @@ CREATE TABLE IF NOT EXISTS {notification_digest} (
     workflow text COLLATE "C" NOT NULL,
     user_id  text COLLATE "C" NOT NULL,
     due_at   timestamptz NOT NULL,
+    -- Why it could not be told the last time.
     problem  text,
     sent_at  timestamptz
 );

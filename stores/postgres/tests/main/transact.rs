@@ -139,11 +139,9 @@ async fn work_that_passes_over_an_error_is_not_taken_for_committed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_dropped_leaves_no_transaction_open() {
     let (db, effects) = database(1);
-    let begun = Arc::new(Notify::new());
+    let begun = Notify::new();
     {
-        let begun = Arc::clone(&begun);
-        let sleeps = effects.transaction(&(), |tx, ()| {
-            let begun = Arc::clone(&begun);
+        let sleeps = effects.transaction(&begun, |tx, begun| {
             Box::pin(async move {
                 tx.execute("UPDATE rows SET v = 9 WHERE n = 1", &[]).await?;
                 begun.notify_one();
