@@ -10,6 +10,7 @@
 //!    that is read over HTTP. Retries, dead letters and metrics are those of the relay.
 
 mod address;
+pub mod app;
 mod board;
 mod channel;
 mod check;

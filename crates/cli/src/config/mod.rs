@@ -17,6 +17,7 @@ mod listener;
 mod load;
 mod mask;
 mod nearest;
+mod notify;
 mod on_dead;
 mod outbox;
 mod postgres;
@@ -48,6 +49,7 @@ pub use listener::{From as ListenFrom, Listener, ListenerTable};
 pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
+pub use notify::{Notify, Queues};
 pub use on_dead::OnDead;
 pub use outbox::{Outbox, Place};
 pub use postgres::Postgres;
@@ -70,6 +72,7 @@ struct Document {
     broker: BTreeMap<Spanned<String>, broker::BrokerTable>,
     #[serde(default)]
     listener: BTreeMap<Spanned<String>, ListenerTable>,
+    notify: Option<Spanned<notify::NotifyTable>>,
     #[serde(default)]
     route: Vec<route::RouteTable>,
     relay: Option<Spanned<relay::RelayTable>>,
@@ -94,6 +97,8 @@ pub struct Config {
     pub brokers: BTreeMap<String, Broker>,
     /// What `postrider listen` does.
     pub listeners: BTreeMap<String, Listener>,
+    /// What becomes a notification, and of whom.
+    pub notify: Option<Notify>,
     pub router: Router,
     pub relay: Relay,
     pub log: Log,
@@ -151,9 +156,19 @@ impl Document {
         require(
             "route",
             "[[route]]\\nto = [{ broker = \"events\" }]",
-            self.route.is_empty() && !outboxes.is_empty(),
+            self.route.is_empty() && !outboxes.is_empty() && self.notify.is_none(),
         )?;
-        let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
+        secret_files.extend(self.notify.iter().flat_map(|table| table.get_ref().secret_files()));
+        let beside = notify::Beside {
+            outboxes: &outboxes,
+            brokers: &brokers,
+            relay: &relay,
+        };
+        let notify = self.notify.map(|table| notify::NotifyTable::resolve(table, &beside));
+        let notify = notify.transpose()?;
+        let retry = relay.settings.retry;
+        let ours = notify.as_ref().map(|notify| notify.routes(retry)).transpose()?;
+        let router = destination::router(ours.unwrap_or_default(), self.route, &outboxes, &brokers, retry)?;
         let health = self.health.resolve(&relay)?;
         secret_files.extend(self.admin.secret_files());
         secret_files.extend(
@@ -167,6 +182,7 @@ impl Document {
             inboxes,
             brokers,
             listeners,
+            notify,
             router,
             relay,
             log: self.log.resolve()?,

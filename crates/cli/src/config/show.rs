@@ -10,7 +10,7 @@ use super::rabbitmq::{BindingTable, Declare, ExchangeTable, QueueTable, defaults
 use super::{Admin, Broker, Cleanup, Config, Inbox, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 impl Config {
     /// Everything, ready to be printed as JSON or TOML.
@@ -49,6 +49,9 @@ impl Config {
         if !self.listeners.is_empty() {
             let listeners = self.listeners.iter();
             value["listener"] = listeners.map(|(name, it)| (name.clone(), it.show())).collect();
+        }
+        if let Some(notify) = &self.notify {
+            value["notify"] = notify.show();
         }
         if let Some(on_dead) = &self.on_dead {
             value["on_dead"] = json!({ "timeout": show(on_dead.timeout) });
