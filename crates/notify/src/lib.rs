@@ -27,6 +27,8 @@ mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod render;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod text;
 mod worker;
 mod workflow;
@@ -40,4 +42,6 @@ pub use occasion::{Occasion, To};
 #[cfg(feature = "postgres")]
 pub use postgres::PgBoard;
 pub use worker::{Told, Worker};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteBoard;
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
