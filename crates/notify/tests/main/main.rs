@@ -1,3 +1,5 @@
 //! What every board promises, on every store.
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod suite;

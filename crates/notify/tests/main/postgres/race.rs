@@ -84,7 +84,7 @@ async fn a_frozen_worker_holds_up_its_own_fan_out_only() {
     let step = step.expect("it waits for nobody").expect("a step");
     assert_eq!(step.expect("the other").event_id, "e2");
     assert_eq!(board.step().await.expect("a step"), None, "the rest is in hand");
-    drop(tx);
+    tx.rollback().await.expect("rolled back");
     assert_eq!(finish(&board).await, 1, "the worker is gone");
 }
 
