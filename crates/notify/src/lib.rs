@@ -24,6 +24,8 @@ mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod render;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod text;
 mod workflow;
 
@@ -35,4 +37,6 @@ pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
 #[cfg(feature = "postgres")]
 pub use postgres::PgBoard;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteBoard;
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
