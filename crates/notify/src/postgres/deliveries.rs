@@ -9,14 +9,20 @@ use tokio_postgres::{Row, Transaction};
 use super::{Pg, failed};
 use crate::{Channel, Delivery, DeliveryState, Notification};
 
-/// The view of the outbox is asked for one id at a time, which it finds by the indexes of its tables. A replay leaves a
-/// copy behind; what counts is the event itself.
-const DELIVERIES: &str =
-    "SELECT d.notification_id, d.channel, d.event_id, d.problem, e.status, {micros e.published_at},
-        e.last_error
+/// Where an event is: parked counts before queued, and both before the history, as in the view `outbox_events`. That view
+/// itself is not asked, because it compares the parked rows of an event by reading all of them; here each table finds
+/// the event by an index. A replay leaves a copy behind; what counts is the event itself.
+const DELIVERIES: &str = "SELECT d.notification_id, d.channel, d.event_id, d.problem, e.status, {micros e.at}, e.error
     FROM {notification_delivery} d LEFT JOIN LATERAL (
-        SELECT o.status, o.published_at, o.last_error FROM {outbox_events} o WHERE o.event_id = d.event_id
-        ORDER BY o.replay_id IS NOT NULL, o.seq DESC LIMIT 1
+        SELECT * FROM (
+            SELECT p.replay_id, 0 AS place, p.severity, p.status, NULL::timestamptz AS at, p.error_text AS error
+            FROM {outbox_parked_status} p WHERE p.event_id = d.event_id
+            UNION ALL
+            SELECT q.replay_id, 1, 0, 'PENDING', NULL, NULL FROM {outbox} q WHERE q.event_id = d.event_id
+            UNION ALL
+            SELECT h.replay_id, CASE h.outcome WHEN 'discarded' THEN 2 ELSE 3 END, 0, upper(h.outcome), h.published_at, NULL
+            FROM {outbox_sent} h WHERE h.event_id = d.event_id AND h.outcome IN ('published', 'discarded')
+        ) found ORDER BY replay_id IS NOT NULL, place, severity, at DESC LIMIT 1
     ) e ON d.event_id IS NOT NULL
     WHERE d.notification_id = ANY($1)";
 

@@ -12,7 +12,7 @@ pub(crate) mod once;
 pub(crate) mod preferences;
 pub(crate) mod purge;
 pub(crate) mod schema;
-mod stage;
+pub(crate) mod stage;
 pub(crate) mod states;
 pub(crate) mod whole;
 

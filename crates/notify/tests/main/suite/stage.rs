@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::Bench;
 
-pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 /// A time at the beginning of an hour.
-pub(super) const NOON: Timestamp = Timestamp(1_800_000_000_000_000);
+pub(crate) const NOON: Timestamp = Timestamp(1_800_000_000_000_000);
 
 /// The workflows of the cases:
 ///
@@ -26,7 +26,7 @@ pub(super) const NOON: Timestamp = Timestamp(1_800_000_000_000_000);
 /// | `PostLiked` | social | in app | | a digest of an hour |
 /// | `MenuChanged` | menu | in app, email | | |
 /// | `InvoiceSent` | money | email | | |
-pub(super) fn workflows() -> Arc<Workflows> {
+pub(crate) fn workflows() -> Arc<Workflows> {
     use Channel::{Email, InApp, Push};
     let followed = Workflow {
         resource: Some("{{ payload.followerId }}".to_owned()),
@@ -86,7 +86,7 @@ fn workflow(event_type: &str, category: &str, channels: &[Channel], title: &str)
 }
 
 /// An event for one person.
-pub(super) fn event(id: &str, event_type: &str, user: &str, payload: Value) -> Occasion {
+pub(crate) fn event(id: &str, event_type: &str, user: &str, payload: Value) -> Occasion {
     let Value::Object(payload) = payload else {
         panic!("a payload is an object");
     };
@@ -101,7 +101,7 @@ pub(super) fn event(id: &str, event_type: &str, user: &str, payload: Value) -> O
     }
 }
 
-pub(super) fn followed(id: &str, user: &str, follower: &str) -> Occasion {
+pub(crate) fn followed(id: &str, user: &str, follower: &str) -> Occasion {
     event(
         id,
         "UserFollowed",
@@ -110,12 +110,12 @@ pub(super) fn followed(id: &str, user: &str, follower: &str) -> Occasion {
     )
 }
 
-pub(super) fn liked(id: &str, user: &str) -> Occasion {
+pub(crate) fn liked(id: &str, user: &str) -> Occasion {
     event(id, "PostLiked", user, json!({"postId": 1}))
 }
 
 /// An event for everybody of a topic.
-pub(super) fn menu(id: &str, topic: &str) -> Occasion {
+pub(crate) fn menu(id: &str, topic: &str) -> Occasion {
     Occasion {
         to: To::Topic(topic.to_owned()),
         ..event(id, "MenuChanged", "", json!({"dish": "Soup"}))
@@ -123,14 +123,14 @@ pub(super) fn menu(id: &str, topic: &str) -> Occasion {
 }
 
 /// A board that is migrated, on a fresh database.
-pub(super) async fn board(bench: &dyn Bench) -> Arc<dyn Board> {
+pub(crate) async fn board(bench: &dyn Bench) -> Arc<dyn Board> {
     let board = bench.open(workflows()).await;
     board.migrate().await.expect("migrated");
     board
 }
 
 /// The same with these people, who can be reached by every channel.
-pub(super) async fn with(bench: &dyn Bench, people: &[&str]) -> Arc<dyn Board> {
+pub(crate) async fn with(bench: &dyn Bench, people: &[&str]) -> Arc<dyn Board> {
     let board = board(bench).await;
     for id in people {
         board.put(&person(id)).await.expect("put");
@@ -138,7 +138,7 @@ pub(super) async fn with(bench: &dyn Bench, people: &[&str]) -> Arc<dyn Board> {
     board
 }
 
-pub(super) fn person(id: &str) -> Recipient {
+pub(crate) fn person(id: &str) -> Recipient {
     Recipient {
         id: id.to_owned(),
         name: format!("Name of {id}"),
@@ -149,7 +149,7 @@ pub(super) fn person(id: &str) -> Recipient {
 }
 
 /// So many people, in the order of their ids, who are all subscribed to the topic.
-pub(super) async fn crowd(bench: &dyn Bench, topic: &str, size: usize) -> Arc<dyn Board> {
+pub(crate) async fn crowd(bench: &dyn Bench, topic: &str, size: usize) -> Arc<dyn Board> {
     let board = board(bench).await;
     let ids: Vec<String> = (0..size).map(|n| format!("u{n:05}")).collect();
     let rows: Vec<String> = ids
@@ -169,7 +169,7 @@ pub(super) async fn crowd(bench: &dyn Bench, topic: &str, size: usize) -> Arc<dy
     board
 }
 
-pub(super) fn says(channel: Option<Channel>, category: Option<&str>, on: bool) -> Preference {
+pub(crate) fn says(channel: Option<Channel>, category: Option<&str>, on: bool) -> Preference {
     Preference {
         channel,
         category: category.map(str::to_owned),
@@ -177,13 +177,13 @@ pub(super) fn says(channel: Option<Channel>, category: Option<&str>, on: bool) -
     }
 }
 
-pub(super) async fn accept(board: &Arc<dyn Board>, occasion: Occasion) -> Accepted {
+pub(crate) async fn accept(board: &Arc<dyn Board>, occasion: Occasion) -> Accepted {
     board.accept(occasion).await.expect("accepted")
 }
 
 /// How many rows there are of everything that a board stores for an occasion: notifications, deliveries, fan-outs,
 /// items of digests, and events in the outbox.
-pub(super) async fn rows(bench: &dyn Bench) -> [i64; 5] {
+pub(crate) async fn rows(bench: &dyn Bench) -> [i64; 5] {
     let tables = [
         "notification",
         "notification_delivery",
@@ -199,12 +199,12 @@ pub(super) async fn rows(bench: &dyn Bench) -> [i64; 5] {
 }
 
 /// It failed because of the database, and not as a duplicate or an occasion that never works.
-pub(super) fn is_store_error<T: std::fmt::Debug>(result: Result<T, BoardError>) {
+pub(crate) fn is_store_error<T: std::fmt::Debug>(result: Result<T, BoardError>) {
     assert!(matches!(result, Err(BoardError::Store(_))), "{result:?}");
 }
 
 /// Steps until there is nothing left; answers how many chunks there were.
-pub(super) async fn finish(board: &Arc<dyn Board>) -> usize {
+pub(crate) async fn finish(board: &Arc<dyn Board>) -> usize {
     let mut chunks = 0;
     while board.step().await.expect("a step").is_some() {
         chunks += 1;
