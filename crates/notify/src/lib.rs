@@ -26,7 +26,7 @@ mod render;
 mod text;
 mod workflow;
 
-pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
+pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, FanOut, Purged, Step};
 pub use channel::Channel;
 pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
