@@ -1,0 +1,3 @@
+//! What every board promises, on every store.
+
+mod suite;
