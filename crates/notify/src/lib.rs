@@ -23,6 +23,8 @@ mod moment;
 mod occasion;
 mod plan;
 mod render;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod text;
 mod workflow;
 
@@ -32,4 +34,6 @@ pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteBoard;
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};

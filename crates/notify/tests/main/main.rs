@@ -1,3 +1,5 @@
 //! What every board promises, on every store.
 
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod suite;
