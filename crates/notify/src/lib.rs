@@ -33,7 +33,7 @@ mod text;
 mod worker;
 mod workflow;
 
-pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
+pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, FanOut, Purged, Step};
 pub use channel::Channel;
 pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;

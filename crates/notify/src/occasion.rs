@@ -71,8 +71,8 @@ impl Occasion {
         }
     }
 
-    /// What two occasions with one id are told apart by: a hash of what happened, whom it is for, and the payload. It is
-    /// kept in the metadata of every notification, so that a key which is used for something else can be refused.
+    /// What two occasions with one id are told apart by: a hash of what happened, whom it is for, and the payload. It
+    /// is kept in the metadata of every notification, so that a key which is used for something else can be refused.
     pub fn fingerprint(&self) -> String {
         let said = serde_json::json!([self.event_type, self.audience, self.to, self.payload]);
         let hash = Sha256::digest(said.to_string());

@@ -46,7 +46,7 @@ pub(super) async fn live(
     let past = catch_up(&*door.api.board, &user, last).await?;
     let stream = Stream {
         first: Some(format!("{RETRY}{}", past.text(&HashSet::new()))),
-        known: past.ids(),
+        known: past.ids().into_iter().chain(last).collect(),
         ends: Instant::now() + LIFE,
         seat,
     };

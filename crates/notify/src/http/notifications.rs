@@ -103,15 +103,18 @@ pub(super) struct OfEvent {
     limit: Option<usize>,
 }
 
-/// How far an event is: whom it reached so far, the first of them in full.
+/// How far an event is: whom it reached so far, the first of them in full, and where the rest is still being stored.
 pub(super) async fn of_event(State(door): State<Door>, Asked(asked): Asked<OfEvent>) -> Outcome {
     let Some(event_id) = asked.event_id else {
         return Err(Problem::invalid("say of which event: `/notifications?event_id=`"));
     };
     let (event_id, limit) = (read::id(event_id, "event_id")?, limit(asked.limit)?);
-    let found = door.api.board.of_event(&event_id, limit).await?;
+    let board = &door.api.board;
+    let found = board.of_event(&event_id, limit).await?;
+    let fan_out = board.fan_out(&event_id).await?;
     let answer = json!({
         "event_id": event_id,
+        "fan_out": fan_out,
         "notifications": document(&found)?,
         "more": found.len() >= limit,
     });

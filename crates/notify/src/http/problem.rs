@@ -48,7 +48,8 @@ impl Problem {
 /// What the database said stays in the log: it may name tables and hosts, which are nobody's business out there.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        tracing::warn!(error = %causes(&error), kind = error.kind().as_str(), "a call over HTTP met a database that failed");
+        let (kind, cause) = (error.kind().as_str(), causes(&error));
+        tracing::warn!(kind, error = %cause, "a call over HTTP met a database that failed");
         match error.kind() {
             StoreErrorKind::Invalid => Self::invalid("the database cannot keep this; nothing was changed"),
             _ => Self::new(

@@ -97,8 +97,8 @@ pub(super) fn check_same(occasion: &Occasion, there: &Notification) -> Result<()
         None => Ok(()),
         Some(what) => {
             let detail = format!(
-                "this key was used for another notification: its {what} is not the same; use a new key for what is new, \
-                 and send the same body with the same key"
+                "this key was used for another notification: its {what} is not the same; use a new key for what is \
+                 new, and send the same body with the same key"
             );
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             Err(Problem::new(status, "idempotency_key_reused", detail))

@@ -163,7 +163,8 @@ async fn a_broadcast_goes_on_by_itself() {
         .is(200);
     assert_eq!(subscribed, json!({ "subscribed": 3 }));
     let body = json!({
-        "event_type": "OrderShipped", "audience": "CUSTOMER", "to": { "broadcast": true }, "payload": { "order": "all" },
+        "event_type": "OrderShipped", "audience": "CUSTOMER",
+        "to": { "broadcast": true }, "payload": { "order": "all" },
     });
     let ask = served.ask().key("everybody/1?");
     let answer = ask.post("/notifications", &body).await.is(202);

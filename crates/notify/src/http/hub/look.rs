@@ -62,7 +62,8 @@ async fn run(mut looks: Looks, nudge: Arc<Notify>, gone: CancellationToken) {
                 Err(error) => {
                     // Once an outage: the streams stay open, and the next look tells what was missed.
                     if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(error = %causes(&error), "an open feed cannot be looked into; it is tried again");
+                        let error = causes(&error);
+                        tracing::warn!(%error, "an open feed cannot be looked into; it is tried again");
                     }
                     FAILING
                 }
