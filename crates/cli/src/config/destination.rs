@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{Destination, DestinationName, Limits, RetryPolicy, Router, RouterBuilder};
+use postrider_core::{Destination, DestinationName, Limits, RetryPolicy, Router};
 
 use super::error::Problem;
 use super::nearest::suggestion;
@@ -10,14 +10,14 @@ use super::route::{RouteTable, TO_KEYS, ToTable};
 use super::{Broker, Outbox};
 use crate::wire;
 
-/// Builds the router of all routes, behind those that are there.
+/// Builds the router of all routes.
 pub fn router(
-    mut builder: RouterBuilder,
     routes: Vec<RouteTable>,
     outboxes: &BTreeMap<String, Outbox>,
     brokers: &BTreeMap<String, Broker>,
     retry: RetryPolicy,
 ) -> Result<Router, Problem> {
+    let mut builder = Router::builder();
     for route in routes {
         if let Some(wanted) = &route.when.outbox {
             for name in &wanted.get_ref().0 {

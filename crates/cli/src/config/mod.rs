@@ -43,7 +43,7 @@ pub use admin::{Admin, DEFAULT_LISTEN, Listen};
 pub use broker::{Broker, Kind};
 pub use cleanup::{Cleanup, Format, Log};
 pub use error::{ConfigError, Place as ErrorPlace, Problem};
-pub use inbox::Inbox;
+pub use inbox::{DEFAULT_TABLE as DEFAULT_INBOX, Inbox};
 pub use listener::{From as ListenFrom, Listener, ListenerTable};
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
@@ -99,7 +99,10 @@ pub struct Config {
     pub listeners: BTreeMap<String, Listener>,
     /// What becomes a notification, and of whom.
     pub notify: Option<Notify>,
+    /// Every route: those of the file, and before them those of notifications.
     pub router: Router,
+    /// The routes of the file alone: what `postrider run` publishes by.
+    pub published: Router,
     pub relay: Relay,
     pub log: Log,
     pub cleanup: Cleanup,
@@ -167,8 +170,11 @@ impl Document {
         let notify = self.notify.map(|table| notify::NotifyTable::resolve(table, &beside));
         let notify = notify.transpose()?;
         let retry = relay.settings.retry;
-        let ours = notify.as_ref().map(|notify| notify.routes(retry)).transpose()?;
-        let router = destination::router(ours.unwrap_or_default(), self.route, &outboxes, &brokers, retry)?;
+        let published = destination::router(self.route, &outboxes, &brokers, retry)?;
+        let router = match &notify {
+            Some(notify) => notify.router(&published, retry)?,
+            None => published.clone(),
+        };
         let health = self.health.resolve(&relay)?;
         secret_files.extend(self.admin.secret_files());
         secret_files.extend(
@@ -184,6 +190,7 @@ impl Document {
             listeners,
             notify,
             router,
+            published,
             relay,
             log: self.log.resolve()?,
             cleanup,

@@ -28,7 +28,7 @@ impl Config {
         let mut value = json!({
             "outbox": outboxes,
             "broker": brokers,
-            "route": routes(&self.router),
+            "route": routes(&self.published),
             "relay": relay(&self.relay),
             "log": { "format": self.log.format.as_str(), "level": self.log.level },
             "cleanup": cleanup(&self.cleanup),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Address, RetryPolicy, RouterBuilder, Secret};
+use postrider_core::{Address, RetryPolicy, Router, RouterError, Secret};
 use postrider_notify::{Audience, Channel, Workflows, app};
 use serde::Deserialize;
 use toml::Spanned;
@@ -126,10 +126,19 @@ impl Notify {
         }
     }
 
-    /// The routes of its outbox, which stand before those of the file.
-    pub fn routes(&self, retry: RetryPolicy) -> Result<RouterBuilder, Problem> {
-        app::routes(&self.outbox, &self.direct(), &self.channels(), retry)
-            .map_err(|error| Problem::new(error.to_string()))
+    /// The routes of its outbox, and behind them those of the file.
+    pub fn router(&self, published: &Router, retry: RetryPolicy) -> Result<Router, Problem> {
+        let wrong = |error: RouterError| {
+            let help = "\"notifications\", \"email\" and \"push\" are the names of [notify]".to_owned();
+            Problem::new(error.to_string()).help(help)
+        };
+        let mut builder =
+            app::routes(&self.outbox, &self.direct(), &self.channels(), retry).map_err(wrong)?;
+        for route in published.routes() {
+            let to = route.to.iter().map(|id| published.destination(*id).clone());
+            builder = builder.route(route.when.clone(), to.collect()).map_err(wrong)?;
+        }
+        Ok(builder.build())
     }
 }
 
