@@ -63,7 +63,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         what: "Node.js with npm",
-        why: "the SQL contract is tested with node-postgres",
+        why: "the SQL contract is tested with node-postgres, and mail with a server that npm installs",
         programs: &["npm"],
         package: "npm",
     },

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{BoxFuture, StoreError};
+use serde::Serialize;
 
 use crate::{Directory, Feed, Notification, Occasion};
 
@@ -35,6 +36,13 @@ pub trait Board: Directory + Feed {
 
     /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
+
+    /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known,
+    /// or the board does not tell.
+    fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>> {
+        let _ = event_id;
+        Box::pin(async { Ok(None) })
+    }
 
     /// Makes the notification of one digest whose window is over; false when there is none.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;
@@ -81,6 +89,15 @@ pub struct Step {
     /// Those that went into a digest.
     pub collected: u64,
     /// Whether the fan-out is finished.
+    pub finished: bool,
+}
+
+/// How far a fan-out is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FanOut {
+    /// How many notifications it stored so far.
+    pub stored: u64,
+    /// Whether it is finished.
     pub finished: bool,
 }
 

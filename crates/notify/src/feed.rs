@@ -105,7 +105,7 @@ pub struct Notification {
     pub audience: String,
     /// What it is about, where the workflow says so.
     pub resource_id: Option<String>,
-    /// `originalEvent`, `eventId`, `resourceId`.
+    /// `originalEvent`, `eventId`, `resourceId`, and `fingerprint`, see [`crate::Occasion::fingerprint`].
     pub metadata: serde_json::Value,
     /// By channel.
     pub deliveries: Vec<Delivery>,

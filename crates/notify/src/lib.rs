@@ -10,27 +10,38 @@
 //!    that is read over HTTP. Retries, dead letters and metrics are those of the relay.
 
 mod address;
+pub mod app;
 mod board;
 mod channel;
 mod check;
+pub mod deliver;
 mod directory;
 mod dispatch;
 #[cfg(test)]
 mod examples;
 mod feed;
+pub mod http;
 mod moment;
 mod occasion;
 mod plan;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod render;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod text;
 mod worker;
 mod workflow;
 
-pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, Purged, Step};
+pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, FanOut, Purged, Step};
 pub use channel::Channel;
 pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+#[cfg(feature = "postgres")]
+pub use postgres::PgBoard;
 pub use worker::{Told, Worker};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteBoard;
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};

@@ -3,6 +3,7 @@
 use postrider_core::{HandlerError, Received, Timestamp, header, inert, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use crate::moment;
 
@@ -68,6 +69,14 @@ impl Occasion {
             Some(reason) => Err(HandlerError::reject(reason)),
             None => Ok(occasion),
         }
+    }
+
+    /// What two occasions with one id are told apart by: a hash of what happened, whom it is for, and the payload. It
+    /// is kept in the metadata of every notification, so that a key which is used for something else can be refused.
+    pub fn fingerprint(&self) -> String {
+        let said = serde_json::json!([self.event_type, self.audience, self.to, self.payload]);
+        let hash = Sha256::digest(said.to_string());
+        hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Why nothing can be stored for it, if so: ids and types are parts of unique indexes, and are looked at before a

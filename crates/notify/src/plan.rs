@@ -68,9 +68,9 @@ impl PlannedDelivery {
         id: i64,
         (subject, planned): (&Subject, &Planned),
     ) -> Result<Option<Event>, InvalidEvent> {
-        let Some(event_type) = self.channel.event_type().filter(|_| self.problem.is_none()) else {
+        if self.problem.is_some() {
             return Ok(None);
-        };
+        }
         let dispatch = Dispatch {
             notification_id: id,
             user_id: planned.user_id.clone(),
@@ -84,13 +84,7 @@ impl PlannedDelivery {
             event_id: subject.event_id.clone(),
             event_type: subject.event_type.clone(),
         };
-        let event_id = Dispatch::id_of(id, self.channel);
-        let event = Event::builder(event_type)
-            .id(event_id.as_str())
-            .aggregate(Dispatch::AGGREGATE_TYPE, id)
-            .key(event_id)
-            .payload(&dispatch);
-        event.build().map(Some)
+        dispatch.event()
     }
 }
 
@@ -150,7 +144,7 @@ impl<'a> Planner<'a> {
         let workflow = named(workflows, workflow)?;
         let mut planner = Self::bare(workflows, workflow, occasions, count);
         planner.subject.event_id = format!("notification-digest-{id}");
-        planner.subject.metadata = metadata(&planner.subject, None);
+        planner.subject.metadata = metadata(&planner.subject, None, None);
         Ok(planner)
     }
 
@@ -205,7 +199,8 @@ impl<'a> Planner<'a> {
             )));
         }
         let resource = Some(resource).filter(|resource| !resource.is_empty());
-        self.subject.metadata = metadata(&self.subject, resource.as_deref());
+        let fingerprint = occasion.fingerprint();
+        self.subject.metadata = metadata(&self.subject, resource.as_deref(), Some(&fingerprint));
         // Two kinds of events about one thing are two notifications, so the type is part of it.
         self.subject.resource_id = resource.map(|resource| format!("{}:{resource}", occasion.event_type));
         self.subject.period = period(self.workflow, occasion.at);
@@ -325,9 +320,10 @@ fn period(workflow: &Workflow, at: Timestamp) -> i64 {
     at.0.max(0) / window + 1
 }
 
-fn metadata(subject: &Subject, resource: Option<&str>) -> String {
+fn metadata(subject: &Subject, resource: Option<&str>, fingerprint: Option<&str>) -> String {
     let metadata = serde_json::json!({
         "originalEvent": subject.event_type, "eventId": subject.event_id, "resourceId": resource,
+        "fingerprint": fingerprint,
     });
     metadata.to_string()
 }
