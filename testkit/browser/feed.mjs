@@ -47,19 +47,14 @@ await page.waitForFunction((count) => (Number.parseInt(document.getElementById("
   before.unread);
 
 // Every kind of event becomes words, and markup in them is text.
-let asText = 0;
-for (let sample = 0; sample < state.samples.length; sample += 1) {
-  const id = await newest();
-  await send(sample);
-  await appears(id);
-}
+for (let sample = 0; sample < state.samples.length; sample += 1) await send(sample);
+await page.waitForFunction(() => [...document.querySelectorAll(".entry .title, .entry .body")]
+  .some((words) => /<[a-z]/i.test(words.textContent)));
 for (const selector of [".entry .title", ".entry .body"]) {
   for (const words of await page.locator(selector).all()) {
     assert.equal(await words.evaluate((element) => element.children.length), 0, "words are text, never elements");
-    if (/<[a-z]/i.test(await words.textContent())) asText += 1;
   }
 }
-assert.ok(asText > 0, "one of the samples has markup in a name");
 if (picture) await page.screenshot({ path: picture });
 
 // One is marked as read, then all.
@@ -88,7 +83,11 @@ await page.waitForFunction(async ([user, name]) => {
   const answer = await fetch(`/recipients/${encodeURIComponent(user.id)}/preferences`, { headers });
   return (await answer.json()).preferences.some((one) => one.category === name && one.on === false);
 }, [state.users[0], category]);
-const last = await newest();
+const last = await page.evaluate(async (user) => {
+  const headers = user.signature ? { "X-Postrider-Signature": user.signature } : {};
+  const answer = await fetch(`/feed/${encodeURIComponent(user.id)}?limit=1`, { headers });
+  return (await answer.json()).entries[0].id;
+}, state.users[0]);
 for (let sample = 0; sample < state.samples.length; sample += 1) await send(sample);
 await appears(last);
 const came = await page.locator(".entry").evaluateAll((rows, id) => rows.filter((row) => Number(row.dataset.id) > id)

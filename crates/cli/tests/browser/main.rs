@@ -23,7 +23,8 @@ fn a_person_sees_what_arrives_marks_it_and_mutes_it() {
     let folder = scratch("browser").expect("a folder can be made");
     let address = free();
     let mut demo = Command::new(BINARY);
-    demo.args(["notify", "demo", "--listen", &address])
+    // Few, so that somebody who looks can tell them apart.
+    demo.args(["notify", "demo", "--rate", "1", "--listen", &address])
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null());
