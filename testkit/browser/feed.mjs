@@ -58,9 +58,8 @@ for (const selector of [".entry .title", ".entry .body"]) {
 if (picture) await page.screenshot({ path: picture });
 
 // One is marked as read, then all.
-const row = page.locator(".entry.unread").first();
-const marked = await row.getAttribute("data-id");
-await row.locator(".read").click();
+const marked = await page.locator(".entry.unread").first().getAttribute("data-id");
+await page.locator(`.entry[data-id="${marked}"] .read`).click();
 await page.locator(`.entry[data-id="${marked}"]:not(.unread)`).waitFor();
 assert.equal(await page.locator(`.entry[data-id="${marked}"] .state`).textContent(), "Read");
 const rest = await unread();
