@@ -126,7 +126,8 @@ pub enum BoardError {
     Occasion(String),
     /// A unique index cannot be made over what is there.
     #[error(
-        "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate again",
+        "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate \
+         again",
         columns = .duplicates.columns,
         listed = list(.duplicates)
     )]
