@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use postrider_core::Timestamp;
+use postrider_core::{Schema, Timestamp};
 use postrider_notify::http::{Api, Demo, DemoUser, Options, Sample};
 use postrider_notify::{Audience, Board, Channel, Occasion, Recipient, SqliteBoard, To, Workflow, Workflows};
-use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions};
+use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions, SqliteStore};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -62,8 +62,9 @@ fn kinds() -> [Kind; 4] {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let options = SqliteOptions::default().create(true);
-    let effects = SqliteEffects::open(folder.path().join("notify.db"), options, Inbox::default())?;
+    let path = folder.path().join("notify.db");
+    SqliteStore::open(&path, SqliteOptions::default())?.up().await?;
+    let effects = SqliteEffects::open(&path, SqliteOptions::default(), Inbox::default())?;
     effects.migrate().await?;
     let board = SqliteBoard::new(effects, Outbox::default(), Arc::new(workflows()?));
     board.migrate().await?;

@@ -93,12 +93,14 @@ pub struct Step {
 }
 
 /// How far a fan-out is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FanOut {
     /// How many notifications it stored so far.
     pub stored: u64,
     /// Whether it is finished.
     pub finished: bool,
+    /// Why it does not go on, where it cannot.
+    pub problem: Option<String>,
 }
 
 /// What a purge removed.
@@ -126,7 +128,8 @@ pub enum BoardError {
     Occasion(String),
     /// A unique index cannot be made over what is there.
     #[error(
-        "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate again",
+        "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate \
+         again",
         columns = .duplicates.columns,
         listed = list(.duplicates)
     )]

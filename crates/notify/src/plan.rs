@@ -131,7 +131,21 @@ impl<'a> Planner<'a> {
         }
         let mut planner = Self::bare(workflows, workflow, std::slice::from_ref(occasion), 1);
         planner.about(occasion)?;
+        if workflow.digest.is_some() {
+            planner.try_words()?;
+        }
         Ok(planner)
+    }
+
+    /// What is collected is told later, when its event cannot be refused any more: so its words are tried now.
+    fn try_words(&mut self) -> Result<(), BoardError> {
+        let mut somebody = Member::default();
+        somebody.recipient.id = "somebody".to_owned();
+        somebody.recipient.name = "Somebody".to_owned();
+        for channel in &self.workflow.channels {
+            self.words(&somebody, *channel)?;
+        }
+        Ok(())
     }
 
     /// For the events that a digest collected, oldest first; there may have been more of them than are given here.

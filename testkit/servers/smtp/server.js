@@ -5,6 +5,7 @@
 
 const fs = require('fs')
 const path = require('path')
+const { PassThrough } = require('stream')
 const MailDev = require('maildev')
 
 const options = JSON.parse(process.argv[2])
@@ -33,9 +34,12 @@ smtp.onData = (stream, session, callback) => {
     stream.resume()
     return
   }
+  // MailDev begins to read when its file is open. What flows before that must be kept, or it would be lost.
   let bytes = 0
+  const kept = new PassThrough()
   stream.on('data', chunk => { bytes += chunk.length })
-  take(stream, session, (error, text) => {
+  stream.pipe(kept)
+  take(kept, session, (error, text) => {
     const id = String(text).split(' ').pop()
     const file = path.join(options.mailDirectory, `${id}.eml`)
     const written = () => fs.statSync(file).size >= bytes ? callback(error, text) : setTimeout(written, 1)

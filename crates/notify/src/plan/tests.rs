@@ -1,3 +1,5 @@
+//! What is planned for whom.
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -184,5 +186,12 @@ fn a_digest_tells_of_all_its_events() {
     assert_eq!(
         (&*subject.event_id, &subject.resource_id),
         ("notification-digest-3", &None)
+    );
+    let missing = Planner::new(&workflows, &occasion("e3", json!({}))).err();
+    assert!(
+        missing
+            .expect("it is refused while it can be")
+            .to_string()
+            .contains("payload.who")
     );
 }

@@ -1,3 +1,5 @@
+//! What templates make of an event, and of hostile values.
+
 use minijinja::context;
 use proptest::prelude::*;
 

@@ -1,10 +1,11 @@
 //! Occasions with more members than one chunk: each further chunk is a transaction of its own.
 
+use postrider_core::StoreError;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, chunk, directory, failed, schema};
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, Occasion, Step};
+use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
 /// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
 /// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
@@ -64,6 +65,20 @@ pub(super) fn step(
         }
         stepped => Ok(Ok(Some(stepped?))),
     }
+}
+
+/// How far the fan-out of an event is.
+pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<FanOut>, StoreError> {
+    let sql = "SELECT stored, finished_at IS NOT NULL, problem FROM notification_fanout WHERE event_id = ?1";
+    let read = |row: &Row<'_>| {
+        Ok(FanOut {
+            stored: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+            finished: row.get(1)?,
+            problem: row.get(2)?,
+        })
+    };
+    let found = tx.query_row(sql, [event_id], read).optional();
+    found.map_err(|error| failed(error, "looking how far a fan-out is"))
 }
 
 /// Everything that can refuse the occasion comes before the first statement that writes.

@@ -22,7 +22,7 @@ use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use postrider_sqlite::{Outbox, SqliteEffects, SqliteHandler, error_kind};
 use rusqlite::Transaction;
 
-use crate::{Accepted, Board, BoardError, Occasion, Purged, Step, Workflows};
+use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
 use schema::Names;
 
 /// Notifications in SQLite, in the file of a consumer. Clones are the same board.
@@ -133,6 +133,11 @@ impl Board for SqliteBoard {
 
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
         Box::pin(async { self.transaction(fanout::step).await? })
+    }
+
+    fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>> {
+        let event_id = event_id.to_owned();
+        Box::pin(self.read(move |tx, _| fanout::progress(tx, &event_id)))
     }
 
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {

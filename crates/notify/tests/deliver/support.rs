@@ -39,7 +39,7 @@ pub(crate) fn message(dispatch: &Dispatch) -> Message {
     let id = Dispatch::id_of(dispatch.notification_id, dispatch.channel);
     Message {
         event_id: id.as_str().into(),
-        order_key: OrderKey::new(&id),
+        order_key: OrderKey::new(id.as_str()),
         message_key: id,
         address: Address(vec![("recipient".to_owned(), dispatch.user_id.clone())]),
         content_type: "application/json".to_owned(),

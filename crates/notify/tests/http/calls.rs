@@ -1,5 +1,6 @@
 //! What services ask for.
 
+use postrider_notify::Recipient;
 use postrider_notify::http::Options;
 use serde_json::json;
 
@@ -190,6 +191,41 @@ async fn a_broadcast_goes_on_by_itself() {
         found["notifications"].as_array().unwrap().len(),
         3,
         "nobody is told twice"
+    );
+}
+
+#[tokio::test]
+async fn how_far_a_large_fan_out_is_can_be_asked() {
+    let served = served(Options::default()).await;
+    let ids: Vec<String> = (0..1_500).map(|number| format!("u{number:04}")).collect();
+    for id in &ids {
+        let recipient = Recipient {
+            id: id.clone(),
+            ..Recipient::default()
+        };
+        served.board.put(&recipient).await.unwrap();
+    }
+    served.board.subscribe("news", &ids).await.unwrap();
+    let body = json!({
+        "event_type": "OrderShipped", "audience": "CUSTOMER", "to": { "topic": "news" }, "payload": { "order": "all" },
+    });
+    let answer = served.ask().key("k").post("/notifications", &body).await.is(202);
+    assert_eq!(
+        (&answer["stored"], &answer["goes_on"]),
+        (&json!(1_000), &json!(true))
+    );
+    let progress = answer["progress"].as_str().unwrap();
+    let half = served.ask().get(progress).await.is(200);
+    assert_eq!(
+        half["fan_out"],
+        json!({ "stored": 1_000, "finished": false, "problem": null })
+    );
+    assert_eq!(half["more"], true);
+    while served.board.step().await.unwrap().is_some() {}
+    let whole = served.ask().get(progress).await.is(200);
+    assert_eq!(
+        whole["fan_out"],
+        json!({ "stored": 1_500, "finished": true, "problem": null })
     );
 }
 

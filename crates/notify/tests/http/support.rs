@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use postrider_core::Timestamp;
+use postrider_core::{Schema, Timestamp};
 use postrider_notify::http::{Api, Demo, DemoUser, Options, Sample};
 use postrider_notify::{Audience, Board, Channel, Occasion, SqliteBoard, To, Workflow, Workflows};
-use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions};
+use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -94,8 +94,10 @@ pub(crate) async fn served_at(address: &str, options: Options) -> Served {
 }
 
 async fn board(folder: &TempDir) -> Arc<dyn Board> {
-    let options = SqliteOptions::default().create(true);
-    let effects = SqliteEffects::open(folder.path().join("notify.db"), options, Inbox::default()).unwrap();
+    let path = folder.path().join("notify.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    store.up().await.unwrap();
+    let effects = SqliteEffects::open(&path, SqliteOptions::default(), Inbox::default()).unwrap();
     effects.migrate().await.unwrap();
     let board = SqliteBoard::new(effects, Outbox::default(), Arc::new(workflows()));
     board.migrate().await.unwrap();

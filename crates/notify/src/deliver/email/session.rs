@@ -10,6 +10,7 @@ use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use lettre::transport::smtp::response::Response;
 use postrider_core::{Answer, ErrorKind, Failure, Receipt, Secret};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::answer::{self, Stage};
@@ -72,11 +73,7 @@ impl Doorway {
 
     async fn greet(&self) -> Result<Session, Failure> {
         let failed = |stage| move |error: Error| self.failure(stage, &error);
-        let at_once = self.tls.clone().filter(|_| self.security == Security::Tls);
-        let server = (self.host.trim_matches(['[', ']']), self.port);
-        let connecting =
-            AsyncSmtpConnection::connect_tokio1(server, Some(self.timeout), &self.hello, at_once, None);
-        let mut connection = connecting.await.map_err(failed(Stage::Greeting))?;
+        let mut connection = self.connect().await?;
         if let (Security::StartTls, Some(tls)) = (self.security, self.tls.clone()) {
             // The server's word is not taken for it: a mail that must be protected does not go where it is not.
             let starting = connection.starttls(tls, &self.hello);
@@ -92,6 +89,28 @@ impl Doorway {
             stage: Stage::Sender,
             broken: false,
         })
+    }
+
+    async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
+        let server = (self.host.trim_matches(['[', ']']), self.port);
+        let connected = match (self.security, &self.tls) {
+            (Security::Tls, Some(tls)) => {
+                let (limit, tls) = (Some(self.timeout), Some(tls.clone()));
+                AsyncSmtpConnection::connect_tokio1(server, limit, &self.hello, tls, None).await
+            }
+            _ => {
+                let away = |error| {
+                    let text = format!("{} cannot be reached: {error}", self.host);
+                    Failure::new(ErrorKind::Unreachable, text)
+                };
+                let stream = TcpStream::connect(server).await.map_err(away)?;
+                // The end of a letter is a write of its own. Held back until the letter is acknowledged, it would cost
+                // each of them the time that the server waits with that.
+                stream.set_nodelay(true).map_err(away)?;
+                AsyncSmtpConnection::connect_with_transport(Box::new(stream), &self.hello).await
+            }
+        };
+        connected.map_err(|error| self.failure(Stage::Greeting, &error))
     }
 
     /// Whether a connection that was kept still is one.

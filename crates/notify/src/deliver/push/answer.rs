@@ -122,7 +122,7 @@ mod tests {
     fn a_pause_is_read_in_both_forms_and_bounded() {
         assert_eq!(wait("7"), Some(Duration::from_secs(7)));
         assert_eq!(wait("99999999999"), Some(LONGEST_WAIT));
-        assert_eq!(wait("Fri, 31 Dec 2200 23:59:59 GMT"), Some(LONGEST_WAIT));
+        assert_eq!(wait("Wed, 31 Dec 2200 23:59:59 GMT"), Some(LONGEST_WAIT));
         for nothing in ["0", "", "-3", "soon", "Wed, 21 Oct 2015 07:28:00 GMT"] {
             assert_eq!(wait(nothing), None, "{nothing}");
         }

@@ -16,7 +16,7 @@ const SERVERS: usize = 128;
 /// Pauses that are remembered. Above that all are forgotten, which costs a call each.
 const RESTS: usize = 10_000;
 /// How long a url that gives no answer is left alone: short at first, because most are back at once.
-const REST: RetryPolicy = RetryPolicy::until_it_works(Duration::from_secs(1), Duration::from_secs(60));
+const REST: RetryPolicy = RetryPolicy::until_it_works(Duration::from_secs(1), Duration::from_secs(30));
 
 /// One server.
 pub(super) struct Server {
@@ -91,12 +91,15 @@ impl Rests {
             .map(|rest| rest.until)
     }
 
-    /// It failed once more.
+    /// It failed once more. Calls that were under way together fail together, and count once.
     pub(super) fn lengthen(&self, what: &str) {
-        let key = self.state.hash_one(what);
-        let failures = lock(&self.rests).get(&key).map_or(0, |rest| rest.failures);
-        let failures = failures.saturating_add(1);
-        let until = Instant::now() + REST.pause(failures);
+        let (key, now) = (self.state.hash_one(what), Instant::now());
+        let before = lock(&self.rests).get(&key).copied();
+        if before.is_some_and(|rest| rest.until > now) {
+            return;
+        }
+        let failures = before.map_or(0, |rest| rest.failures).saturating_add(1);
+        let until = now + REST.pause(failures);
         self.set(key, Rest { failures, until });
     }
 
@@ -150,14 +153,16 @@ mod tests {
     async fn a_rest_grows_and_ends_with_an_answer() {
         let rests = Rests::default();
         assert_eq!(rests.of("u"), None);
-        let mut last = Duration::ZERO;
+        let mut longest = Duration::ZERO;
         for _ in 0..8 {
             rests.lengthen("u");
-            let rest = rests.of("u").unwrap() - Instant::now();
-            assert!(rest * 4 > last && rest <= Duration::from_secs(60));
-            last = rest;
+            let until = rests.of("u").unwrap();
+            rests.lengthen("u");
+            assert_eq!(rests.of("u"), Some(until), "what fails together counts once");
+            longest = longest.max(until - Instant::now());
+            tokio::time::advance(until - Instant::now()).await;
         }
-        assert!(last >= Duration::from_secs(30));
+        assert!(longest >= Duration::from_secs(15) && longest <= Duration::from_secs(30));
         rests.end("u");
         assert_eq!(rests.of("u"), None);
         for n in 0..2 * RESTS {

@@ -21,8 +21,9 @@ pub(crate) async fn duplicates_are_listed_and_nothing_is_changed(bench: &dyn Ben
     bench.run("DROP INDEX uk_notification_resource").await;
     let row = |event: &str, resource: &str| {
         format!(
-            "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, resource_id, title, \
-             body, metadata) VALUES ('{event}', 'T', 'CUSTOMER', 'w', 'ann', 'social', {resource}, 't', 'b', '{{}}')"
+            "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, resource_id, \
+             title, body, metadata) \
+             VALUES ('{event}', 'T', 'CUSTOMER', 'w', 'ann', 'social', {resource}, 't', 'b', '{{}}')"
         )
     };
     for (event, resource) in [
