@@ -88,6 +88,8 @@ pub(super) fn same_resource(house: &House<'_>, _: &mut Outcome) -> Result<()> {
         told,
     };
     house.happen(&follow(&["c1"]))?;
+    // Which of two is told is decided by who comes first.
+    house.drained()?;
     house.happen(&follow(&[]))?;
     house.happen(&Happening {
         event_type: "MentionCreated",
