@@ -25,7 +25,7 @@ const TO_STORE: Duration = Duration::from_secs(600);
 pub(in crate::scenario) fn play(stage: &Stage) -> Result<Outcome> {
     let people: u64 = stage.size(100_000, 10_000);
     let house = House::open(stage)?;
-    house.command(&["pause"])?;
+    house.pause()?;
     settle_in(&house, people)?;
     let mut outcome = Outcome::of(Report::default());
 
@@ -135,7 +135,7 @@ impl Found {
             )?,
             // Each with its event in the outbox, once.
             mails: number(
-                "SELECT count(DISTINCT o.event_id) FROM outbox o JOIN notification_delivery d ON d.event_id = o.event_id
+                "SELECT count(*) FROM outbox_events o JOIN notification_delivery d ON d.event_id = o.event_id
                  JOIN notification n ON n.id = d.notification_id WHERE n.event_id = $1 AND d.channel = 'email'",
             )?,
             missing: number(

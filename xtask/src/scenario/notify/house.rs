@@ -245,6 +245,15 @@ impl<'a> House<'a> {
         self.notify.borrow().as_ref().and_then(Process::peak_rss_mib)
     }
 
+    /// Pauses the outbox of deliveries, and waits until its relay has noticed.
+    pub(super) fn pause(&self) -> Result<()> {
+        self.command(&["pause"])?;
+        until_every(LOOK_EVERY, "the relay has noticed the pause", PATIENCE, || {
+            let log = fs::read_to_string(self.stage.path("notify.log"))?;
+            Ok(log.contains("paused by a person").then_some(()))
+        })
+    }
+
     /// Runs a command of the service that must succeed.
     pub(super) fn command(&self, arguments: &[&str]) -> Result<String> {
         let output = self.stage.postrider(&self.directory, arguments).output()?;
