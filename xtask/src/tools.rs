@@ -63,7 +63,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         what: "Node.js with npm",
-        why: "the SQL contract is tested with node-postgres",
+        why: "the SQL contract is tested with node-postgres, and mail with a server that npm installs",
         programs: &["npm"],
         package: "npm",
     },
@@ -84,6 +84,12 @@ const TOOLS: &[Tool] = &[
         why: "the SQL contract is tested with pgx",
         programs: &["go"],
         package: "golang-go",
+    },
+    Tool {
+        what: "Chromium",
+        why: "the page with the live feed is opened in it",
+        programs: &["chromium", "chromium-browser", "google-chrome"],
+        package: "chromium",
     },
     Tool {
         what: "PgBouncer",

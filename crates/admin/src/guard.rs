@@ -32,7 +32,7 @@ pub fn check_address(address: SocketAddr, token: Option<&Secret>) -> Result<(), 
 }
 
 /// Whether a request carries the token. How long it takes says nothing about how much of it was right.
-pub(crate) fn has_token(headers: &HeaderMap, token: &Secret) -> bool {
+pub fn has_token(headers: &HeaderMap, token: &Secret) -> bool {
     let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let Some((scheme, given)) = given.and_then(|value| value.split_at_checked(7)) else {
         return false;
@@ -42,7 +42,7 @@ pub(crate) fn has_token(headers: &HeaderMap, token: &Secret) -> bool {
 
 /// Whether a request names this machine as people do who mean it. A page of another site that made its own name point
 /// here (DNS rebinding) cannot help naming itself.
-pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
+pub fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST) else {
         return true;
     };

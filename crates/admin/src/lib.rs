@@ -28,6 +28,7 @@
 //! late or wrong, never a publish.
 
 mod admin;
+mod dial;
 mod document;
 mod gauges;
 mod guard;
@@ -44,7 +45,8 @@ mod serve;
 mod webhook;
 
 pub use admin::{Admin, Options};
-pub use guard::{RefusedAddress, check_address};
+pub use dial::Dial;
+pub use guard::{RefusedAddress, check_address, has_token, names_this_machine};
 pub use health::{FailingCall, Health, Level, OpenCircuit, Reason, Seen, Thresholds, Trouble, judge, look};
 pub use serve::Serving;
 pub use webhook::{Answered, Unanswered, Webhook};

@@ -10,10 +10,8 @@ use hyper::rt::{Read, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use postrider_core::Secret;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+
+use crate::dial::{Dial, Stream};
 
 /// Connections that are kept for the next call.
 const IDLE: usize = 32;
@@ -30,6 +28,7 @@ pub struct Webhook {
     host: String,
     port: u16,
     tls: bool,
+    dial: Dial,
     idle: Arc<Mutex<Vec<SendRequest<Body>>>>,
 }
 
@@ -70,8 +69,28 @@ impl Webhook {
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             tls,
             url,
+            dial: Dial::default(),
             idle: Arc::default(),
         })
+    }
+
+    /// The same, which connects in another way.
+    pub fn dialled_by(mut self, dial: Dial) -> Self {
+        self.dial = dial;
+        self
+    }
+
+    /// The same, which shares the connections of another url if that is of the same server.
+    pub fn sharing(mut self, other: &Webhook) -> Self {
+        if self.server() == other.server() {
+            self.idle = Arc::clone(&other.idle);
+        }
+        self
+    }
+
+    /// Which server it is of: whether with TLS, the host and the port.
+    pub fn server(&self) -> (bool, &str, u16) {
+        (self.tls, &self.host, self.port)
     }
 
     /// What may be shown of it.
@@ -120,17 +139,10 @@ impl Webhook {
     }
 
     async fn connect(&self) -> Result<SendRequest<Body>, String> {
-        // The brackets of an address of IPv6 belong to the url.
-        let host = self.host.trim_matches(['[', ']']);
-        let stream = TcpStream::connect((host, self.port)).await;
-        let stream = stream.map_err(|error| format!("{} cannot be reached: {error}", self.host))?;
-        if !self.tls {
-            return self.shake_hands(TokioIo::new(stream)).await;
+        match self.dial.connect(&self.host, self.port, self.tls).await? {
+            Stream::Plain(stream) => self.shake_hands(TokioIo::new(stream)).await,
+            Stream::Tls(stream) => self.shake_hands(TokioIo::new(stream)).await,
         }
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-        let stream = connector()?.connect(name, stream).await;
-        let stream = stream.map_err(|error| format!("no TLS with {}: {error}", self.host))?;
-        self.shake_hands(TokioIo::new(stream)).await
     }
 
     async fn shake_hands(
@@ -209,23 +221,6 @@ impl Webhook {
 async fn is_read(answer: Response<hyper::body::Incoming>) -> bool {
     let rest = to_bytes(Body::new(answer.into_body()), REST);
     matches!(tokio::time::timeout(REST_TIME, rest).await, Ok(Ok(_)))
-}
-
-/// Certificates are verified, always, by the authorities of the machine.
-fn connector() -> Result<TlsConnector, String> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err("this machine has no certificates of authorities".to_owned());
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 #[cfg(test)]

@@ -12,12 +12,14 @@ mod archive;
 mod dead;
 mod inbox;
 mod listen;
+mod notify;
 mod operate;
 
 pub use archive::{ArchiveArgs, ArchiveCommand};
 pub use dead::DeadCommand;
 pub use inbox::{ForgetArgs, InboxCommand};
 pub use listen::ListenArgs;
+pub use notify::{NotifyCommand, NotifyDemoArgs, NotifyMigrateCommand, NotifyShowArgs};
 pub use operate::{JobArg, JobCommand, ScheduleCommand};
 
 const EXIT_CODES: &str = "\
@@ -134,6 +136,10 @@ Exit code 3 if whoever reads the events on standard output goes away.")]
     /// SIGTERM.
     #[command(after_long_help = listen::HELP)]
     Listen(Box<ListenArgs>),
+
+    /// Tell people of events: feeds over HTTP, mail and pushes, each once
+    #[command(subcommand)]
+    Notify(NotifyCommand),
 
     /// Commit one event, or many from standard input, in one transaction
     ///

@@ -21,6 +21,7 @@ mod inbox;
 mod lines;
 mod listen;
 mod logging;
+mod notify;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -37,7 +38,8 @@ use clap::Parser;
 use postrider_core::Verb;
 
 use crate::cli::{
-    Cli, Command, ConfigCommand, DeadCommand, JobCommand, MigrateCommand, RouteCommand, ScheduleCommand,
+    Cli, Command, ConfigCommand, DeadCommand, JobCommand, MigrateCommand, NotifyCommand, NotifyMigrateCommand,
+    RouteCommand, ScheduleCommand,
 };
 use crate::commands as run;
 use crate::config::Config;
@@ -46,6 +48,9 @@ use crate::output::Output;
 
 /// The demo is a service, a relay and a consumer in one process.
 const DEMO_THREADS: usize = 3;
+
+/// A relay, listeners, and people who read their feeds.
+const NOTIFY_THREADS: usize = 4;
 
 /// Calls wait for others most of the time.
 const LISTEN_THREADS: usize = 2;
@@ -77,8 +82,15 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
             logging::quiet();
             runtime(DEMO_THREADS)?.block_on(demo(out, args))
         }
+        Command::Notify(NotifyCommand::Demo(args)) => {
+            logging::quiet();
+            runtime(DEMO_THREADS)?.block_on(Box::pin(notify_demo(out, args)))
+        }
         command => {
             let config = config::load(cli.config.as_deref())?;
+            if let Command::Notify(NotifyCommand::Run { migrate }) = command {
+                return notify_run(&config, out, *migrate, cli.json);
+            }
             if let Command::Listen(args) = command {
                 return listen(&config, out, args, cli.json);
             }
@@ -114,6 +126,14 @@ fn listen(config: &Config, out: Output, args: &cli::ListenArgs, json: bool) -> R
     done
 }
 
+fn notify_run(config: &Config, out: Output, migrate: bool, json: bool) -> Result<Done, Failure> {
+    let lines = logging::configured(&config.log, json)?;
+    let running = run::notify::run::run(config, out, migrate, lines.dropped());
+    let done = runtime(NOTIFY_THREADS)?.block_on(Box::pin(running));
+    lines.flush();
+    done
+}
+
 /// A thread for each outbox, as far as there are cores. An event passes from task to task a dozen times on its way, and
 /// waking another thread for each costs more than the work: at 500 events/s the median latency with two was a third
 /// higher.
@@ -136,6 +156,17 @@ async fn demo(_out: Output, _args: &args::DemoArgs) -> Result<Done, Failure> {
     Err(needs_sqlite("the demo"))
 }
 
+#[cfg(feature = "sqlite")]
+async fn notify_demo(out: Output, args: &cli::NotifyDemoArgs) -> Result<Done, Failure> {
+    notify::demo::demo(out, args).await
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[expect(clippy::unused_async, reason = "stands in for one that waits")]
+async fn notify_demo(_out: Output, _args: &cli::NotifyDemoArgs) -> Result<Done, Failure> {
+    Err(needs_sqlite("the demo"))
+}
+
 #[cfg(not(feature = "sqlite"))]
 fn needs_sqlite(what: &str) -> Failure {
     Failure::input(format!(
@@ -148,6 +179,7 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
     match command {
         // `start` has seen to them.
         Command::Init { .. } | Command::Demo(_) | Command::Run { .. } | Command::Listen(_) => Ok(Done::Fine),
+        Command::Notify(command) => notify(command, config, out).await,
         Command::Migrate(command) => migrate(command, config, out).await,
         Command::Config(ConfigCommand::Check) => run::config::check(config, out),
         Command::Config(ConfigCommand::Show) => run::config::show(config, out),
@@ -172,6 +204,17 @@ async fn dispatch(command: &Command, config: &Config, out: Output) -> Result<Don
         Command::Purge(args) => run::purge::purge(config, out, args).await,
         Command::Inbox(command) => run::inbox::inbox(config, out, command).await,
         Command::Archive(command) => run::archive::archive(config, out, command).await,
+    }
+}
+
+async fn notify(command: &NotifyCommand, config: &Config, out: Output) -> Result<Done, Failure> {
+    match command {
+        // `start` has seen to them.
+        NotifyCommand::Run { .. } | NotifyCommand::Demo(_) => Ok(Done::Fine),
+        NotifyCommand::Migrate(NotifyMigrateCommand::Up) => run::notify::migrate::up(config, out).await,
+        NotifyCommand::Migrate(NotifyMigrateCommand::Print) => run::notify::migrate::print(config, out),
+        NotifyCommand::Sign { user } => run::notify::sign(config, out, user),
+        NotifyCommand::Show(args) => run::notify::show::show(config, out, args).await,
     }
 }
 

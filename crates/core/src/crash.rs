@@ -23,6 +23,9 @@ pub const POINTS: &[&str] = &[
 /// it before anybody is told, and where what was done to an inbox is not in the audit yet.
 pub const OPERATORS: &[&str] = &["operator.inside", "operator.after", "forget.after"];
 
+/// The points of listeners: what a batch did is committed, and the broker has not been told.
+pub const LISTENERS: &[&str] = &["acknowledge.before"];
+
 static ARMED: OnceLock<Option<(String, u64)>> = OnceLock::new();
 static SEEN: AtomicU64 = AtomicU64::new(0);
 

@@ -60,6 +60,7 @@ mod builder;
 mod calls;
 mod delivery;
 mod desk;
+mod direct;
 mod health;
 mod keep;
 mod letter;
@@ -70,6 +71,7 @@ mod verdict;
 
 pub use builder::{BuildError, Listener, ListenerBuilder, Order, Replays};
 pub use calls::{Call, CallError, Calls};
+pub use direct::Direct;
 pub use health::Health;
 pub use keep::Keep;
 pub use letter::{Cause, DeadLetters, Reason};

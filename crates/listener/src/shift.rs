@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, Failure, HandlerError, Incoming, Received, SourceError,
-    SourceErrorKind, Verdict,
+    SourceErrorKind, Verdict, crash,
 };
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -113,6 +113,7 @@ impl<'a, E: Effects> Shift<'a, E> {
             }
             // While one call tells the broker, the next verdicts gather.
             if settling.is_none() && !self.verdicts.is_empty() {
+                crash::point("acknowledge.before");
                 settling = Some(source.settle(std::mem::take(&mut self.verdicts)));
             }
             if stop_by.is_some_and(|by| by <= now || (self.jobs.is_empty() && settling.is_none())) {

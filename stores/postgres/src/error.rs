@@ -89,8 +89,8 @@ fn advice(error: &tokio_postgres::Error) -> Option<&'static str> {
     }
 }
 
-/// What kind of trouble an error of the driver is.
-pub(crate) fn kind(error: &tokio_postgres::Error) -> StoreErrorKind {
+/// What kind of trouble an error of the driver is: for services whose own statements fail on the same database.
+pub fn kind(error: &tokio_postgres::Error) -> StoreErrorKind {
     match error.code() {
         Some(state) => kind_of_state(state.code()),
         None if error.is_closed() => StoreErrorKind::Unreachable,

@@ -104,6 +104,11 @@ impl Tables {
         out
     }
 
+    /// The quoted and qualified name of what has this suffix, which may be anything.
+    pub(crate) fn relation(&self, suffix: &str) -> String {
+        self.qualified(&suffix.replace('"', "\"\""))
+    }
+
     fn qualified(&self, suffix: &str) -> String {
         format!("\"{}\".\"{}{suffix}\"", self.schema, self.prefix)
     }

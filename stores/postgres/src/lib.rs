@@ -83,6 +83,7 @@ mod upkeep;
 mod write;
 
 pub use config::{PgOptions, PgTls};
+pub use error::kind as error_kind;
 pub use ident::IdentError;
 pub use inbox::{Inbox, PgEffects, PgHandler, handler};
 #[cfg(feature = "sqlx")]

@@ -51,8 +51,8 @@ pub(crate) fn store_error(error: rusqlite::Error, doing: &str) -> StoreError {
     StoreError::new(kind, text).with_source(error)
 }
 
-/// What kind of trouble an error of the driver is.
-pub(crate) fn kind(error: &rusqlite::Error) -> StoreErrorKind {
+/// What kind of trouble an error of the driver is: for services whose own statements fail on the same database.
+pub fn kind(error: &rusqlite::Error) -> StoreErrorKind {
     let rusqlite::Error::SqliteFailure(failure, message) = error else {
         return match error {
             rusqlite::Error::SqlInputError { msg, .. } if missing(msg) => StoreErrorKind::Schema,

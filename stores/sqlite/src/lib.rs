@@ -72,6 +72,7 @@ mod upkeep;
 mod write;
 
 pub use config::SqliteOptions;
+pub use error::kind as error_kind;
 pub use ident::IdentError;
 pub use inbox::{Inbox, SqliteEffects, SqliteHandler, handler};
 pub use postrider_core::{

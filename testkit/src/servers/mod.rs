@@ -10,6 +10,7 @@ mod ports;
 mod postgres;
 pub mod rabbitmq;
 mod small_disk;
+pub mod smtp;
 mod watched;
 
 use std::io;

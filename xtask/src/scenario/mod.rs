@@ -33,6 +33,7 @@ mod listeners;
 mod lost_address;
 mod memory_million;
 mod monitoring_sql;
+mod notify;
 mod once;
 mod operated;
 mod outcome;
@@ -275,6 +276,16 @@ const SCENARIOS: &[Scenario] = &[
         name: "listener-poison",
         what: "events that no handler can use, one that ends its process, and no place for dead letters at first",
         play: listener_poison::play,
+    },
+    Scenario {
+        name: "notify-scenarios",
+        what: "crashes, repeats, races and retries of notifications: nobody is told twice, nobody is left out",
+        play: notify::play,
+    },
+    Scenario {
+        name: "notify-broadcast",
+        what: "one event for 100,000 people by two channels, and again with a kill in the middle",
+        play: notify::broadcast,
     },
     Scenario {
         name: "monitoring-sql",

@@ -18,8 +18,10 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         .filter(|name| {
             let mut destinations = config.router.destinations().iter();
             let mut listeners = config.listeners.values();
+            let mut queues = config.notify.iter().filter_map(|notify| notify.queues.as_ref());
             destinations.all(|destination| destination.broker != **name)
                 && listeners.all(|listener| listener.broker != **name && listener.dead_broker != **name)
+                && queues.all(|queues| queues.broker != **name && queues.dead_broker != **name)
         })
         .collect();
     let unreachable = unreachable(config);
@@ -35,7 +37,7 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         "source": source,
         "outboxes": config.outboxes.len(),
         "brokers": config.brokers.len(),
-        "routes": config.router.routes().len(),
+        "routes": config.published.routes().len(),
         "unused_brokers": unused,
         "unreachable_routes": unreachable,
         "open_secret_files": open,
@@ -45,7 +47,7 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         "{source}: fine ({}, {}, {})",
         count(config.outboxes.len() as u64, "outbox").replace("outboxs", "outboxes"),
         count(config.brokers.len() as u64, "broker"),
-        count(config.router.routes().len() as u64, "route"),
+        count(config.published.routes().len() as u64, "route"),
     );
     for name in unused {
         text.push_str(&format!("\nnote: no route uses the broker {name:?}"));
@@ -82,7 +84,7 @@ fn undeclared(config: &Config) -> impl Iterator<Item = String> {
 
 /// Routes behind one that matches everything, counted from 1.
 fn unreachable(config: &Config) -> Vec<usize> {
-    let routes = config.router.routes();
+    let routes = config.published.routes();
     let all = routes.iter().position(|route| route.when == Condition::default());
     all.map_or_else(Vec::new, |first| (first + 2..=routes.len()).collect())
 }

@@ -16,6 +16,7 @@ pub mod job;
 pub mod listen;
 pub mod migrate;
 mod named;
+pub mod notify;
 mod page;
 mod progress;
 pub mod purge;

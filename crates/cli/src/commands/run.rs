@@ -40,7 +40,7 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
         start::serve(config, &admin)?
     };
     let mut opened = Vec::new();
-    for (name, outbox) in wire::chosen(config, wanted.outbox)? {
+    for (name, outbox) in publishes(config, wanted.outbox)? {
         let started = start::open(config, name, outbox, wanted.migrate, !wanted.until_empty).await?;
         opened.push((Arc::new(started), outbox));
     }
@@ -90,6 +90,22 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     }
 }
 
+/// The outboxes that are published from: all, or the one that was named; but never that of notifications, whose deliveries
+/// need the channels.
+fn publishes<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
+    let mut chosen = wire::chosen(config, name)?;
+    let Some(notify) = &config.notify else {
+        return Ok(chosen);
+    };
+    chosen.retain(|(name, _)| *name != notify.outbox);
+    if chosen.is_empty() {
+        let what = format!("the outbox {:?} is that of [notify]", notify.outbox);
+        let advice = "`postrider notify run` sends its deliveries, and publishes what else is in it";
+        return Err(Failure::input(what).advice(advice));
+    }
+    Ok(chosen)
+}
+
 /// Runs one relay from the moment its database is there; without duties until nothing is left to publish.
 async fn publish(
     relay: Relay,
@@ -118,7 +134,7 @@ fn relay(
     let mut builder = Relay::builder()
         .name(outbox.name.as_str())
         .store(outbox.store.clone())
-        .router(config.router.clone())
+        .router(config.published.clone())
         .settings(config.relay.settings.clone())
         .observer(admin.observer());
     for observer in observers {

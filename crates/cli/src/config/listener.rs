@@ -191,7 +191,7 @@ fn from(
 }
 
 /// The broker of dead letters, which is the listener's own unless another is named, and the parts of their address.
-fn dead_letters(
+pub fn dead_letters(
     table: Spanned<BTreeMap<Text, Text>>,
     own: &Text,
     brokers: &BTreeMap<String, Broker>,
@@ -233,7 +233,7 @@ fn dead_letters(
     Ok((name.into_inner(), Address(address.collect())))
 }
 
-fn find<'a>(name: &Text, brokers: &'a BTreeMap<String, Broker>) -> Result<&'a Broker, Problem> {
+pub fn find<'a>(name: &Text, brokers: &'a BTreeMap<String, Broker>) -> Result<&'a Broker, Problem> {
     let known: Vec<&str> = brokers.keys().map(String::as_str).collect();
     brokers.get(name.get_ref()).ok_or_else(|| {
         Problem::new(format!("there is no broker named {:?}", name.get_ref()))

@@ -17,6 +17,7 @@ mod listener;
 mod load;
 mod mask;
 mod nearest;
+mod notify;
 mod on_dead;
 mod outbox;
 mod postgres;
@@ -42,12 +43,13 @@ pub use admin::{Admin, DEFAULT_LISTEN, Listen};
 pub use broker::{Broker, Kind};
 pub use cleanup::{Cleanup, Format, Log};
 pub use error::{ConfigError, Place as ErrorPlace, Problem};
-pub use inbox::Inbox;
+pub use inbox::{DEFAULT_TABLE as DEFAULT_INBOX, Inbox};
 pub use listener::{From as ListenFrom, Listener, ListenerTable};
 #[cfg(test)]
 pub use load::{DEFAULT, parse};
 pub use load::{Origin, load};
 pub use nearest::suggestion;
+pub use notify::{Notify, Queues};
 pub use on_dead::OnDead;
 pub use outbox::{Outbox, Place};
 pub use postgres::Postgres;
@@ -70,6 +72,7 @@ struct Document {
     broker: BTreeMap<Spanned<String>, broker::BrokerTable>,
     #[serde(default)]
     listener: BTreeMap<Spanned<String>, ListenerTable>,
+    notify: Option<Spanned<notify::NotifyTable>>,
     #[serde(default)]
     route: Vec<route::RouteTable>,
     relay: Option<Spanned<relay::RelayTable>>,
@@ -94,7 +97,12 @@ pub struct Config {
     pub brokers: BTreeMap<String, Broker>,
     /// What `postrider listen` does.
     pub listeners: BTreeMap<String, Listener>,
+    /// What becomes a notification, and of whom.
+    pub notify: Option<Notify>,
+    /// Every route: those of the file, and before them those of notifications.
     pub router: Router,
+    /// The routes of the file alone: what `postrider run` publishes by.
+    pub published: Router,
     pub relay: Relay,
     pub log: Log,
     pub cleanup: Cleanup,
@@ -151,9 +159,22 @@ impl Document {
         require(
             "route",
             "[[route]]\\nto = [{ broker = \"events\" }]",
-            self.route.is_empty() && !outboxes.is_empty(),
+            self.route.is_empty() && !outboxes.is_empty() && self.notify.is_none(),
         )?;
-        let router = destination::router(self.route, &outboxes, &brokers, relay.settings.retry)?;
+        secret_files.extend(self.notify.iter().flat_map(|table| table.get_ref().secret_files()));
+        let beside = notify::Beside {
+            outboxes: &outboxes,
+            brokers: &brokers,
+            relay: &relay,
+        };
+        let notify = self.notify.map(|table| notify::NotifyTable::resolve(table, &beside));
+        let notify = notify.transpose()?;
+        let retry = relay.settings.retry;
+        let published = destination::router(self.route, &outboxes, &brokers, retry)?;
+        let router = match &notify {
+            Some(notify) => notify.router(&published, retry)?,
+            None => published.clone(),
+        };
         let health = self.health.resolve(&relay)?;
         secret_files.extend(self.admin.secret_files());
         secret_files.extend(
@@ -167,7 +188,9 @@ impl Document {
             inboxes,
             brokers,
             listeners,
+            notify,
             router,
+            published,
             relay,
             log: self.log.resolve()?,
             cleanup,

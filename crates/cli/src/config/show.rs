@@ -10,7 +10,7 @@ use super::rabbitmq::{BindingTable, Declare, ExchangeTable, QueueTable, defaults
 use super::{Admin, Broker, Cleanup, Config, Inbox, Kind, Outbox, Place, Postgres, Rabbit, Relay};
 
 /// What stands for a secret.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 impl Config {
     /// Everything, ready to be printed as JSON or TOML.
@@ -28,7 +28,7 @@ impl Config {
         let mut value = json!({
             "outbox": outboxes,
             "broker": brokers,
-            "route": routes(&self.router),
+            "route": routes(&self.published),
             "relay": relay(&self.relay),
             "log": { "format": self.log.format.as_str(), "level": self.log.level },
             "cleanup": cleanup(&self.cleanup),
@@ -49,6 +49,9 @@ impl Config {
         if !self.listeners.is_empty() {
             let listeners = self.listeners.iter();
             value["listener"] = listeners.map(|(name, it)| (name.clone(), it.show())).collect();
+        }
+        if let Some(notify) = &self.notify {
+            value["notify"] = notify.show();
         }
         if let Some(on_dead) = &self.on_dead {
             value["on_dead"] = json!({ "timeout": show(on_dead.timeout) });

@@ -2,7 +2,7 @@
 
 use crate::support::Place;
 
-const COMMANDS: [&[&str]; 41] = [
+const COMMANDS: [&[&str]; 47] = [
     &["demo"],
     &["init"],
     &["migrate", "up"],
@@ -14,6 +14,12 @@ const COMMANDS: [&[&str]; 41] = [
     &["route", "explain"],
     &["run"],
     &["listen"],
+    &["notify", "run"],
+    &["notify", "migrate", "up"],
+    &["notify", "migrate", "print"],
+    &["notify", "demo"],
+    &["notify", "sign"],
+    &["notify", "show"],
     &["send"],
     &["status"],
     &["show"],
@@ -76,7 +82,8 @@ fn examples(place: &Place, command: &[&str]) -> Vec<String> {
 fn place_for(command: &[&str]) -> (Place, String) {
     let mut job = String::new();
     let place = match command {
-        ["init"] | ["demo"] => Place::empty(),
+        ["init"] | ["demo"] | ["notify", "demo"] => Place::empty(),
+        ["notify", ..] => crate::notify::told(),
         ["show" | "tail" | "replay"] | ["archive" | "dead" | "job" | "schedule", ..] => Place::busy(),
         ["listen"] => {
             let config = format!("{}{LISTENER}", crate::support::ORDERS_ONLY);

@@ -20,6 +20,7 @@ mod http;
 mod inbox;
 mod jobs;
 mod listen;
+mod notify;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod purge;

@@ -230,6 +230,11 @@ impl Running {
         ran(child.wait_with_output().unwrap())
     }
 
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> Ran {
+        ran(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+
     /// Ends it at once.
     pub fn end(self) {
         drop(self);

@@ -2,6 +2,7 @@
 
 mod calls;
 mod dead_letters;
+mod direct;
 mod fail;
 mod keep;
 mod once;

@@ -1,7 +1,7 @@
 //! The consumer's record of what has taken effect.
 //!
 //! `record` has the statements, `once` runs an effect of the caller's, `effects` runs those of a listener on a `pool`
-//! of connections, and `forget` removes records.
+//! of connections, `transact` what is to be in a transaction without a record, and `forget` removes records.
 
 mod console;
 mod effects;
@@ -11,6 +11,7 @@ mod pool;
 mod record;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod transact;
 
 use postrider_core::{FirstError, Recorded, StoreError, refuse_unfit};
 use tokio_postgres::{Client, Transaction};

@@ -48,6 +48,22 @@ impl Outbox {
         Self { tables, insert }
     }
 
+    /// The schema that the tables are in.
+    pub fn schema(&self) -> &str {
+        self.tables.schema()
+    }
+
+    /// The quoted name of a table or view of this outbox, by what is behind the prefix, for statements of a service's
+    /// own: `""` is the queue, `"_events"` the view that people and monitoring read.
+    ///
+    /// ```
+    /// let outbox = postrider_postgres::Outbox::default();
+    /// assert_eq!(outbox.relation("_events"), r#""public"."outbox_events""#);
+    /// ```
+    pub fn relation(&self, suffix: &str) -> String {
+        self.tables.relation(suffix)
+    }
+
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }

@@ -22,6 +22,7 @@
 //! - `server`: servers that are not as they should be, and how little is asked of one that is.
 //! - `sql`: what other languages insert, and what the tables do by themselves.
 //! - `produce`: the sides of services.
+//! - `transact`: transactions beside a listener.
 
 mod beside;
 mod commit;
@@ -49,3 +50,4 @@ mod reset;
 mod server;
 mod sql;
 mod support;
+mod transact;

@@ -1,13 +1,14 @@
 //! The consumer's record of what has taken effect.
 //!
 //! `record` has the statements, `once` runs an effect of the caller's, `effects` runs those of a listener on a thread
-//! of its own, and `forget` removes records.
+//! of its own, `transact` what is to be in a transaction without a record, and `forget` removes records.
 
 mod console;
 mod effects;
 mod forget;
 mod once;
 mod record;
+mod transact;
 
 use postrider_core::{FirstError, Recorded, StoreError, StoreErrorKind, refuse_unfit};
 use rusqlite::{Connection, Transaction};

@@ -34,6 +34,16 @@ impl Outbox {
         Self { tables, insert }
     }
 
+    /// The quoted name of the table or view of this outbox that has this suffix, for statements beside it: `_events` is
+    /// the view that people read.
+    ///
+    /// ```
+    /// assert_eq!(postrider_sqlite::Outbox::default().relation("_events"), "\"outbox_events\"");
+    /// ```
+    pub fn relation(&self, suffix: &str) -> String {
+        format!("\"{}{}\"", self.tables.prefix(), suffix.replace('"', "\"\""))
+    }
+
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }

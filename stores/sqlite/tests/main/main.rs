@@ -11,6 +11,7 @@
 //! - `console`: audit, cursors and what the suite leaves open.
 //! - `produce`, `inbox`: the sides of services.
 //! - `effects`: the suite that every inbox passes.
+//! - `transact`: transactions beside it.
 
 mod bad_rows;
 mod conformance;
@@ -27,3 +28,4 @@ mod reset;
 mod schema;
 mod sql;
 mod support;
+mod transact;

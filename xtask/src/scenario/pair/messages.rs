@@ -1,6 +1,8 @@
 //! Messages as they lie in a queue, for scenarios that look at every field of them.
 
-use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicGetOptions, BasicPublishOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use serde_json::Value;
@@ -94,6 +96,65 @@ impl Pair<'_> {
                 .queue_bind(queue.into(), exchange.into(), key, options, nothing())
                 .await?;
             Ok(connection.close(200, "done".into()).await?)
+        })
+    }
+
+    /// How many consume a queue.
+    pub(in crate::scenario) fn consumers(&self, queue: &str) -> Result<u64> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let options = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let declared = channel
+                .queue_declare(queue.into(), options, FieldTable::default())
+                .await?;
+            let count = declared.consumer_count();
+            connection.close(200, "done".into()).await?;
+            Ok(u64::from(count))
+        })
+    }
+
+    /// Makes a queue that gets a copy of everything that goes through a topic exchange.
+    pub(in crate::scenario) fn tap(&self, exchange: &str, queue: &str) -> Result<()> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let (options, nothing) = (QueueDeclareOptions::default(), FieldTable::default);
+            channel.queue_declare(queue.into(), options, nothing()).await?;
+            let (options, key) = (QueueBindOptions::default(), "#".into());
+            channel
+                .queue_bind(queue.into(), exchange.into(), key, options, nothing())
+                .await?;
+            Ok(connection.close(200, "done".into()).await?)
+        })
+    }
+
+    /// Takes everything that is in a queue and publishes each message so often into another, byte for byte and with its
+    /// properties as they were; gives how many were taken.
+    pub(in crate::scenario) fn carry(&self, from: &str, to: &str, times: usize) -> Result<u64> {
+        self.runtime.block_on(async {
+            let connection = Connection::connect(&self.rabbit_url(), ConnectionProperties::default()).await?;
+            let channel = connection.create_channel().await?;
+            let mut carried = 0;
+            while let Some(got) = channel
+                .basic_get(from.into(), BasicGetOptions { no_ack: true })
+                .await?
+            {
+                for _ in 0..times {
+                    let (options, properties) =
+                        (BasicPublishOptions::default(), got.delivery.properties.clone());
+                    channel
+                        .basic_publish("".into(), to.into(), options, &got.delivery.data, properties)
+                        .await?
+                        .await?;
+                }
+                carried += 1;
+            }
+            connection.close(200, "done".into()).await?;
+            Ok(carried)
         })
     }
 }

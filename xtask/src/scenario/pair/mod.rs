@@ -147,6 +147,11 @@ impl<'a> Pair<'a> {
         &self.database
     }
 
+    /// A further connection to a database of the server, for whoever holds a transaction open.
+    pub(in crate::scenario) fn another(&self, database: &str) -> Database {
+        Database::new(self.postgres.url(database), self.runtime.handle().clone())
+    }
+
     /// The exchange, the queues and the bindings, for whoever takes them away.
     pub(in crate::scenario) fn topology(&self) -> Topology<'_> {
         Topology::new(self.runtime.handle(), self.rabbit_url(), self.exchanges)

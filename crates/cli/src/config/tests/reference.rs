@@ -156,16 +156,50 @@ fn the_reference_sets_every_key_of_listeners() {
 }
 
 #[test]
+fn the_reference_sets_every_key_of_notifications() {
+    use postrider_notify::{Audience, Channel, Digest};
+    let config = reference();
+    let notify = config.notify.as_ref().expect("notifications");
+    assert_eq!(notify.outbox, "stock");
+    assert_eq!(notify.listen, Some("127.0.0.1:9788".parse().unwrap()));
+    assert!(notify.token.is_some() && notify.secret.is_some());
+    assert_eq!(notify.keep, Some(secs(30 * 86_400)));
+    let queues = notify.queues.as_ref().expect("a broker");
+    assert_eq!((&*queues.broker, &*queues.dead_broker), ("rabbit", "rabbit"));
+    assert_eq!(queues.dead_address.get("routing_key"), Some("notes"));
+    assert_eq!(notify.queue_of["GUEST"], "guests");
+    let (name, view) = ("GUEST".to_owned(), "guest_notification".to_owned());
+    assert_eq!(notify.workflows.audiences(), [Audience { name, view }]);
+    let [booked] = notify.workflows.all() else {
+        panic!("one workflow")
+    };
+    assert_eq!((&*booked.name, &*booked.category, &*booked.locale), ("booked", "bookings", "de"));
+    assert_eq!((&booked.audiences[..], &booked.event_types[..]), (&["GUEST".to_owned()][..], &["TableBooked".to_owned()][..]));
+    assert_eq!(booked.channels, Channel::ALL);
+    assert_eq!(booked.resource.as_deref(), Some("{{ payload.table }}"));
+    assert_eq!((booked.period, booked.digest), (Some(secs(86_400)), Some(Digest { window: secs(600) })));
+    assert_eq!(booked.templates.len(), 3);
+    let email = &notify.email.as_ref().expect("mail").options;
+    assert_eq!((&*email.host, email.port), ("mail.internal", Some(2525)));
+    assert_eq!(email.user.as_deref(), Some("shop"));
+    assert!(email.password.is_some() && email.unsubscribe.is_some() && email.ca_file.is_some());
+    assert_eq!(email.security, postrider_notify::deliver::Security::None);
+    assert!(email.allow_plain && email.timeout * 2 + email.batch_time < config.relay.settings.publish_timeout);
+    let push = &notify.push.as_ref().expect("pushes").options;
+    assert!(push.allow_private && push.timeout + push.batch_time < config.relay.settings.publish_timeout);
+}
+
+#[test]
 fn the_reference_sets_every_key_of_routes() {
     let config = reference();
-    let [first, second, third] = config.router.routes() else {
+    let [first, second, third] = config.published.routes() else {
         panic!("three routes")
     };
     assert_eq!(first.when.outbox, ["orders"]);
     assert_eq!(first.when.aggregate_type, ["RESTAURANT", "CUSTOMER"]);
     assert_eq!(first.when.event_type, ["OrderPlaced"]);
     assert_eq!(first.when.header["tenant"], ["a", "b"]);
-    let to = config.router.destination(first.to[0]);
+    let to = config.published.destination(first.to[0]);
     assert_eq!(
         (to.name.as_str(), to.broker.as_str()),
         ("notifications", "rabbit")
@@ -199,7 +233,7 @@ fn the_reference_sets_every_key_of_routes() {
     assert_eq!(to.retry, retry);
     assert!(second.to.is_empty());
     assert_eq!(
-        config.router.destination(third.to[0]).retry,
+        config.published.destination(third.to[0]).retry,
         config.relay.settings.retry
     );
 }
@@ -288,6 +322,7 @@ fn what_is_in_force_names_every_key() {
         "listen_url_file",
         "password",
         "token",
+        "secret_file",
     ];
     let keys = include_str!("../../../reference.toml")
         .lines()

@@ -1,0 +1,64 @@
+//! The api of a board.
+
+use std::fmt;
+use std::sync::Arc;
+
+use postrider_core::Secret;
+
+use super::{Demo, Hub};
+use crate::Board;
+
+/// Who may ask, and whether there is a demo.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// What services prove themselves with. None: they are let in on loopback only.
+    pub token: Option<Secret>,
+    /// What the ids of people are signed with, see [`super::sign`]. None: they are let in on loopback only, unsigned.
+    pub secret: Option<Secret>,
+    /// The page at `/demo`, which shows the feed of anybody in it: on loopback only. None: there is none.
+    pub demo: Option<Demo>,
+}
+
+postrider_core::setters! {
+    Options {
+        token: impl Into<Secret> => Some(token.into()),
+        secret: impl Into<Secret> => Some(secret.into()),
+        demo: impl Into<Demo> => Some(demo.into()),
+    }
+}
+
+/// The api of a board. Clones are the same api.
+#[derive(Clone)]
+pub struct Api {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) board: Arc<dyn Board>,
+    pub(super) hub: Hub,
+    pub(super) options: Options,
+}
+
+impl Api {
+    /// The api of this board.
+    pub fn new(board: Arc<dyn Board>, options: Options) -> Self {
+        let hub = Hub::new(board.clone());
+        let inner = Arc::new(Inner { board, hub, options });
+        Self { inner }
+    }
+
+    /// What tells open feeds that something may be new. Whoever writes to the board in this process gives a nudge;
+    /// what nobody nudges for is found a second later.
+    pub fn hub(&self) -> &Hub {
+        &self.inner.hub
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("options", &self.inner.options)
+            .finish_non_exhaustive()
+    }
+}

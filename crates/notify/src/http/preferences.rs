@@ -1,0 +1,61 @@
+//! `/recipients/{id}/preferences`: what a person wants to hear of.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::guard::{Door, Person};
+use super::problem::{Outcome, Problem, document, json_answer};
+use super::read;
+use crate::Preference;
+
+/// How much may be said at once: more than all channels of any team's categories.
+const MOST: usize = 100;
+
+pub(super) async fn get(State(door): State<Door>, Person(user): Person) -> Outcome {
+    told(&door, &user).await
+}
+
+/// What is said here replaces what was said of the same channel and category. What is not named stays as it is: two
+/// windows that each change one thing do not undo each other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    preferences: Vec<Preference>,
+}
+
+pub(super) async fn put(
+    State(door): State<Door>,
+    Person(user): Person,
+    headers: HeaderMap,
+    body: Body,
+) -> Outcome {
+    let said: Said = read::json(&headers, body).await?;
+    if said.preferences.len() > MOST {
+        let detail = format!("more than {MOST} preferences at once; send fewer at a time");
+        return Err(Problem::invalid(detail));
+    }
+    for one in &said.preferences {
+        if let Some(category) = &one.category {
+            read::id(category.clone(), "category")?;
+        }
+    }
+    for one in &said.preferences {
+        if !door.api.board.prefer(&user, one).await? {
+            return Err(unknown());
+        }
+    }
+    told(&door, &user).await
+}
+
+async fn told(door: &Door, user: &str) -> Outcome {
+    let member = door.api.board.recipient(user).await?.ok_or_else(unknown)?;
+    let answer = json!({ "preferences": document(&member.preferences)? });
+    Ok(json_answer(StatusCode::OK, &answer))
+}
+
+fn unknown() -> Problem {
+    Problem::unknown("there is no such recipient; a service must `PUT /recipients/{id}` first")
+}

@@ -1,0 +1,346 @@
+//! What is to be stored for a chunk of members, worked out before a database is asked: who gets a notification, by
+//! which channels, in which words. Pure, so that every store stores the same.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use postrider_core::{Event, InvalidEvent, Timestamp};
+
+use crate::render::{RenderError, Words};
+use crate::{BoardError, Channel, Dispatch, Member, Occasion, Workflow, Workflows, address, text};
+
+/// The longest resource, in characters: it is part of a unique index.
+const LONGEST_RESOURCE: usize = 255;
+
+/// How many events of a digest its templates see, the latest of them. All of them are counted.
+pub(crate) const EVENTS: usize = 100;
+
+/// What all notifications of a chunk have in common: columns of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) event_id: String,
+    pub(crate) event_type: String,
+    pub(crate) audience: String,
+    pub(crate) workflow: String,
+    pub(crate) category: String,
+    /// `EventType:resource`.
+    pub(crate) resource_id: Option<String>,
+    pub(crate) period: i64,
+    /// JSON text.
+    pub(crate) metadata: String,
+}
+
+/// What is stored for a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) notifications: Vec<Planned>,
+    /// How many members wanted none.
+    pub(crate) muted: u64,
+}
+
+/// One notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) user_id: String,
+    pub(crate) name: String,
+    /// What the row says.
+    pub(crate) words: Arc<Words>,
+    pub(crate) deliveries: Vec<PlannedDelivery>,
+}
+
+/// One channel of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedDelivery {
+    pub(crate) channel: Channel,
+    /// Empty where nothing has to be sent, or can be.
+    pub(crate) address: String,
+    /// Why it cannot be sent.
+    pub(crate) problem: Option<&'static str>,
+    pub(crate) words: Arc<Words>,
+}
+
+impl PlannedDelivery {
+    /// The event in the outbox that delivers it; None where nothing has to be sent, or can be.
+    pub(crate) fn event(
+        &self,
+        id: i64,
+        (subject, planned): (&Subject, &Planned),
+    ) -> Result<Option<Event>, InvalidEvent> {
+        if self.problem.is_some() {
+            return Ok(None);
+        }
+        let dispatch = Dispatch {
+            notification_id: id,
+            user_id: planned.user_id.clone(),
+            name: planned.name.clone(),
+            channel: self.channel,
+            to: self.address.clone(),
+            title: self.words.title.clone(),
+            body: self.words.body.clone(),
+            html: self.words.html.clone(),
+            category: subject.category.clone(),
+            event_id: subject.event_id.clone(),
+            event_type: subject.event_type.clone(),
+        };
+        dispatch.event()
+    }
+}
+
+/// Plans the chunks of one occasion, or of one digest.
+pub(crate) struct Planner<'a> {
+    workflows: &'a Workflows,
+    workflow: &'a Workflow,
+    subject: Subject,
+    /// What templates see besides the recipient.
+    event: Value,
+    payload: Value,
+    events: Value,
+    count: u64,
+    /// Words that are the same for everybody.
+    cache: HashMap<(Channel, String), Arc<Words>>,
+}
+
+impl<'a> Planner<'a> {
+    /// For an occasion, by the first workflow that matches it.
+    pub(crate) fn new(workflows: &'a Workflows, occasion: &Occasion) -> Result<Self, BoardError> {
+        let workflow = workflows.of(occasion).ok_or_else(|| {
+            let kind = postrider_core::inert(&occasion.event_type, 100);
+            let audience = postrider_core::inert(&occasion.audience, 100);
+            BoardError::Occasion(format!(
+                "no workflow is for {kind:?} of the audience {audience:?}: add one, then deliver the event again"
+            ))
+        })?;
+        Self::by(workflows, workflow, occasion)
+    }
+
+    /// For an occasion that was accepted before, by the workflow it was accepted with: a change of the configuration
+    /// does not tell one half of the members something else.
+    pub(crate) fn going_on(
+        workflows: &'a Workflows,
+        workflow: &str,
+        occasion: &Occasion,
+    ) -> Result<Self, BoardError> {
+        Self::by(workflows, named(workflows, workflow)?, occasion)
+    }
+
+    fn by(workflows: &'a Workflows, workflow: &'a Workflow, occasion: &Occasion) -> Result<Self, BoardError> {
+        if let Some(reason) = occasion.unfit() {
+            return Err(BoardError::Occasion(reason));
+        }
+        let mut planner = Self::bare(workflows, workflow, std::slice::from_ref(occasion), 1);
+        planner.about(occasion)?;
+        if workflow.digest.is_some() {
+            planner.try_words()?;
+        }
+        Ok(planner)
+    }
+
+    /// What is collected is told later, when its event cannot be refused any more: so its words are tried now.
+    fn try_words(&mut self) -> Result<(), BoardError> {
+        let mut somebody = Member::default();
+        somebody.recipient.id = "somebody".to_owned();
+        somebody.recipient.name = "Somebody".to_owned();
+        for channel in &self.workflow.channels {
+            self.words(&somebody, *channel)?;
+        }
+        Ok(())
+    }
+
+    /// For the events that a digest collected, oldest first; there may have been more of them than are given here.
+    pub(crate) fn digest(
+        workflows: &'a Workflows,
+        (workflow, id): (&str, i64),
+        occasions: &[Occasion],
+        count: u64,
+    ) -> Result<Self, BoardError> {
+        let workflow = named(workflows, workflow)?;
+        let mut planner = Self::bare(workflows, workflow, occasions, count);
+        planner.subject.event_id = format!("notification-digest-{id}");
+        planner.subject.metadata = metadata(&planner.subject, None, None);
+        Ok(planner)
+    }
+
+    /// The texts of the last occasion, whatever it is about.
+    fn bare(workflows: &'a Workflows, workflow: &'a Workflow, occasions: &[Occasion], count: u64) -> Self {
+        let seen = |one: &Occasion| {
+            context! {
+                id => &*one.event_id, type => &*one.event_type, aggregate_id => &*one.aggregate_id,
+                audience => &*one.audience, at => one.at.to_string(), payload => Value::from(Serde(&one.payload)),
+            }
+        };
+        let events: Vec<Value> = occasions.iter().map(seen).collect();
+        let event = events.last().cloned().unwrap_or_default();
+        let last = occasions.last();
+        let text = |of: fn(&Occasion) -> &String| last.map(of).cloned().unwrap_or_default();
+        Self {
+            workflows,
+            workflow,
+            subject: Subject {
+                event_id: text(|one| &one.event_id),
+                event_type: text(|one| &one.event_type),
+                audience: text(|one| &one.audience),
+                workflow: workflow.name.clone(),
+                category: workflow.category.clone(),
+                resource_id: None,
+                period: 0,
+                metadata: String::new(),
+            },
+            payload: event.get_attr("payload").unwrap_or_default(),
+            event,
+            events: Value::from(events),
+            count,
+            cache: HashMap::new(),
+        }
+    }
+
+    /// Finds out what the occasion is about, and for how long that counts as the same.
+    fn about(&mut self, occasion: &Occasion) -> Result<(), BoardError> {
+        let resource = match self.workflow.resource.as_deref() {
+            None => String::new(),
+            Some("") => usual_resource(occasion),
+            Some(_) => {
+                let context = self.context(Value::UNDEFINED);
+                let rendered = self.workflows.templates().resource(self.workflow, &context);
+                rendered.map_err(occasion_error)?
+            }
+        };
+        if resource.chars().nth(LONGEST_RESOURCE).is_some() {
+            let (name, longest) = (&self.workflow.name, LONGEST_RESOURCE);
+            return Err(BoardError::Occasion(format!(
+                "workflow {name:?}: what the event is about has more than {longest} characters"
+            )));
+        }
+        let resource = Some(resource).filter(|resource| !resource.is_empty());
+        let fingerprint = occasion.fingerprint();
+        self.subject.metadata = metadata(&self.subject, resource.as_deref(), Some(&fingerprint));
+        // Two kinds of events about one thing are two notifications, so the type is part of it.
+        self.subject.resource_id = resource.map(|resource| format!("{}:{resource}", occasion.event_type));
+        self.subject.period = period(self.workflow, occasion.at);
+        Ok(())
+    }
+
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    pub(crate) fn workflow(&self) -> &Workflow {
+        self.workflow
+    }
+
+    /// By which channels a member wants it.
+    pub(crate) fn wanted(&self, member: &Member) -> Vec<Channel> {
+        let allow = |channel: &Channel| member.preferences.allow(*channel, &self.workflow.category);
+        self.workflow.channels.iter().copied().filter(allow).collect()
+    }
+
+    /// The notifications of a chunk.
+    pub(crate) fn plan(&mut self, members: &[Member]) -> Result<Plan, BoardError> {
+        let mut plan = Plan::default();
+        for member in members {
+            let channels = self.wanted(member);
+            match channels.is_empty() {
+                true => plan.muted += 1,
+                false => plan.notifications.push(self.planned(member, &channels)?),
+            }
+        }
+        Ok(plan)
+    }
+
+    fn planned(&mut self, member: &Member, channels: &[Channel]) -> Result<Planned, BoardError> {
+        // The row is what a feed shows, also where the person wants mail only.
+        let shown = match self.workflow.channels.contains(&Channel::InApp) {
+            true => Channel::InApp,
+            false => channels.first().copied().unwrap_or(Channel::InApp),
+        };
+        let mut deliveries = Vec::with_capacity(channels.len());
+        for channel in channels {
+            let (address, problem) = match address::of(&member.recipient, *channel) {
+                Ok(address) => (address.to_owned(), None),
+                Err(problem) => (String::new(), Some(problem)),
+            };
+            deliveries.push(PlannedDelivery {
+                channel: *channel,
+                address,
+                problem,
+                words: self.words(member, *channel)?,
+            });
+        }
+        Ok(Planned {
+            user_id: member.recipient.id.clone(),
+            name: text::one_line(&member.recipient.name, text::NAME),
+            words: self.words(member, shown)?,
+            deliveries,
+        })
+    }
+
+    /// The words of a channel for a member. Rendered once for all who read the same.
+    fn words(&mut self, member: &Member, channel: Channel) -> Result<Arc<Words>, BoardError> {
+        let templates = self.workflows.templates();
+        let recipient = &member.recipient;
+        let locale = templates.locale(self.workflow, channel, recipient.locale.as_deref());
+        let key = (channel, locale);
+        if let Some(words) = self.cache.get(&key) {
+            return Ok(Arc::clone(words));
+        }
+        let name = text::one_line(&recipient.name, text::NAME);
+        let seen = context! { id => &*recipient.id, name, locale => &*key.1 };
+        let words = templates.words(self.workflow, (channel, &key.1), &self.context(seen));
+        let words = Arc::new(words.map_err(occasion_error)?);
+        if !templates.is_personal(self.workflow, channel, &key.1) {
+            self.cache.insert(key, Arc::clone(&words));
+        }
+        Ok(words)
+    }
+
+    fn context(&self, recipient: Value) -> Value {
+        context! {
+            event => self.event.clone(), payload => self.payload.clone(), events => self.events.clone(),
+            count => self.count, recipient,
+        }
+    }
+}
+
+fn named<'a>(workflows: &'a Workflows, name: &str) -> Result<&'a Workflow, BoardError> {
+    workflows.named(name).ok_or_else(|| {
+        BoardError::Occasion(format!(
+            "there is no workflow {name:?} any more: put it back, then deliver the event again"
+        ))
+    })
+}
+
+fn occasion_error(error: RenderError) -> BoardError {
+    BoardError::Occasion(error.to_string())
+}
+
+/// What is taken where a workflow leaves it to the payload.
+fn usual_resource(occasion: &Occasion) -> String {
+    let fields = ["resourceId", "followerId", "postId"];
+    let found = fields
+        .into_iter()
+        .find_map(|field| match occasion.payload.get(field)? {
+            serde_json::Value::String(text) if !text.is_empty() => Some(text.clone()),
+            serde_json::Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        });
+    text::one_line(&found.unwrap_or_default(), usize::MAX)
+}
+
+/// Which window of the workflow a time is in: 0 where one is for ever, else counted from 1 on.
+fn period(workflow: &Workflow, at: Timestamp) -> i64 {
+    let Some(window) = workflow.period else { return 0 };
+    let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX).max(1);
+    at.0.max(0) / window + 1
+}
+
+fn metadata(subject: &Subject, resource: Option<&str>, fingerprint: Option<&str>) -> String {
+    let metadata = serde_json::json!({
+        "originalEvent": subject.event_type, "eventId": subject.event_id, "resourceId": resource,
+        "fingerprint": fingerprint,
+    });
+    metadata.to_string()
+}
+
+#[cfg(test)]
+mod tests;

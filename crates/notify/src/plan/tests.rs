@@ -1,0 +1,197 @@
+//! What is planned for whom.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::examples::{audience, followed, occasion};
+use crate::{Digest, Preference, Preferences, Recipient};
+
+fn workflows(change: impl FnOnce(&mut Workflow)) -> Workflows {
+    let mut workflow = followed();
+    change(&mut workflow);
+    Workflows::new(vec![audience()], vec![workflow]).unwrap()
+}
+
+fn member(id: &str, email: Option<&str>) -> Member {
+    Member {
+        recipient: Recipient {
+            id: id.to_owned(),
+            name: format!("{id}\r\n\u{202e}"),
+            email: email.map(str::to_owned),
+            ..Recipient::default()
+        },
+        preferences: Preferences::default(),
+    }
+}
+
+fn mutes(mut member: Member, channels: &[Channel]) -> Member {
+    let off = channels.iter().map(|channel| Preference {
+        channel: Some(*channel),
+        category: None,
+        on: false,
+    });
+    member.preferences.0.extend(off);
+    member
+}
+
+fn who() -> serde_json::Value {
+    json!({"who": "Bob", "followerId": "b-1"})
+}
+
+#[test]
+fn each_member_gets_what_they_want() {
+    let workflows = workflows(|_| {});
+    let mut planner = Planner::new(&workflows, &occasion("e", who())).unwrap();
+    let members = [
+        member("ann", Some("ann@example.com")),
+        mutes(member("bea", Some("bea@example.com")), &[Channel::InApp]),
+        mutes(member("cy", None), &[Channel::InApp, Channel::Email]),
+        member("dan", Some("nowhere")),
+    ];
+    let plan = planner.plan(&members).unwrap();
+    assert_eq!((plan.notifications.len(), plan.muted), (3, 1));
+    let channels = |at: usize| -> Vec<(Channel, Option<&str>)> {
+        let planned = plan.notifications[at].deliveries.iter();
+        planned.map(|one| (one.channel, one.problem)).collect()
+    };
+    assert_eq!(channels(0), [(Channel::InApp, None), (Channel::Email, None)]);
+    assert_eq!(channels(1), [(Channel::Email, None)]);
+    assert_eq!(
+        channels(2)[1],
+        (Channel::Email, Some("the email address has no @"))
+    );
+    let bea = &plan.notifications[1];
+    assert_eq!(
+        (&*bea.words.title, &*bea.words.body),
+        ("A new follower", "Bob follows you.")
+    );
+    assert_eq!(bea.deliveries[0].words.body, "Dear bea, Bob follows you.");
+    assert_eq!(bea.name, "bea");
+}
+
+#[test]
+fn a_delivery_that_can_be_sent_has_an_event() {
+    let workflows = workflows(|_| {});
+    let mut planner = Planner::new(&workflows, &occasion("e", who())).unwrap();
+    let plan = planner
+        .plan(&[member("ann", Some("ann@example.com")), member("bea", None)])
+        .unwrap();
+    let event = |planned: usize, delivery: usize| {
+        let planned = &plan.notifications[planned];
+        planned.deliveries[delivery]
+            .event(7, (planner.subject(), planned))
+            .unwrap()
+    };
+    assert_eq!((event(0, 0), event(1, 1)), (None, None));
+    let mail = event(0, 1).unwrap();
+    assert_eq!(
+        (mail.id.as_str(), &*mail.event_type),
+        ("notification-7-email", "notification.email")
+    );
+    assert_eq!(mail.key.as_deref(), Some("notification-7-email"));
+    let dispatch: Dispatch = serde_json::from_slice(mail.payload.as_bytes()).unwrap();
+    assert_eq!((&*dispatch.to, &*dispatch.event_id), ("ann@example.com", "e"));
+    assert_eq!(dispatch.html.as_deref(), Some("<p>Bob follows you.</p>"));
+}
+
+#[test]
+fn what_an_event_is_about() {
+    let about = |resource: Option<&str>, payload| {
+        let workflows = workflows(|one| one.resource = resource.map(str::to_owned));
+        let planner = Planner::new(&workflows, &occasion("e", payload)).unwrap();
+        planner.subject().resource_id.clone()
+    };
+    let some = |text: &str| Some(format!("UserFollowed:{text}"));
+    assert_eq!(about(None, who()), None);
+    assert_eq!(about(Some("{{ payload.followerId }}"), who()), some("b-1"));
+    assert_eq!(about(Some(""), who()), some("b-1"));
+    assert_eq!(
+        about(Some(""), json!({"who": 1, "postId": 3, "resourceId": ""})),
+        some("3")
+    );
+    assert_eq!(about(Some(""), json!({"who": 1})), None);
+    assert_eq!(
+        about(Some("{{ payload.who }}"), json!({"who": " \u{202e}"})),
+        None
+    );
+    let workflows = workflows(|one| one.resource = Some("{{ payload.postId }}".into()));
+    for payload in [who(), json!({"postId": "x".repeat(256)})] {
+        let refused = Planner::new(&workflows, &occasion("e", payload)).err().unwrap();
+        assert!(matches!(refused, BoardError::Occasion(_)), "{refused}");
+    }
+}
+
+#[test]
+fn periods_count_from_one() {
+    let day = Duration::from_secs(86_400);
+    let of = |period, at| {
+        let workflows = workflows(|one| {
+            one.resource = Some(String::new());
+            one.period = period;
+        });
+        let mut occasion = occasion("e", who());
+        occasion.at = Timestamp(at);
+        Planner::new(&workflows, &occasion).unwrap().subject().period
+    };
+    assert_eq!(of(None, 86_400_000_000), 0);
+    assert_eq!(of(Some(day), 0), 1);
+    assert_eq!(of(Some(day), 86_399_999_999), 1);
+    assert_eq!(of(Some(day), 86_400_000_000), 2);
+    assert_eq!(
+        of(Some(day), -5),
+        1,
+        "what is before 1970 is no window of for ever"
+    );
+    assert_eq!(of(Some(Duration::MAX), i64::MAX), 2);
+}
+
+#[test]
+fn what_nobody_has_words_for_is_refused() {
+    let workflows = workflows(|_| {});
+    let mut other = occasion("e", who());
+    other.event_type = "Unheard".to_owned();
+    let refused = Planner::new(&workflows, &other).err().unwrap().to_string();
+    assert!(
+        refused.contains("\"Unheard\"") && refused.contains("CUSTOMER"),
+        "{refused}"
+    );
+    let mut planner = Planner::new(&workflows, &occasion("e", json!({}))).unwrap();
+    let refused = planner.plan(&[member("ann", None)]).unwrap_err().to_string();
+    assert!(refused.contains("payload.who"), "{refused}");
+    assert!(Planner::going_on(&workflows, "gone", &occasion("e", who())).is_err());
+}
+
+#[test]
+fn a_digest_tells_of_all_its_events() {
+    let workflows = workflows(|one| {
+        one.digest = Some(Digest {
+            window: Duration::from_secs(60),
+        });
+        one.resource = Some(String::new());
+        let body = "{{ count }}: {% for event in events %}{{ event.payload.who }} {% endfor %}";
+        let words = crate::examples::words("{{ payload.who }} and others", body);
+        one.templates.insert((Channel::InApp, "en".to_owned()), words);
+    });
+    let occasions = [
+        occasion("e1", json!({"who": "Bob"})),
+        occasion("e2", json!({"who": "Cy"})),
+    ];
+    let mut planner = Planner::digest(&workflows, ("followed", 3), &occasions, 12).unwrap();
+    let plan = planner.plan(&[member("ann", None)]).unwrap();
+    let words = &plan.notifications[0].words;
+    assert_eq!((&*words.title, &*words.body), ("Cy and others", "12: Bob Cy"));
+    let subject = planner.subject();
+    assert_eq!(
+        (&*subject.event_id, &subject.resource_id),
+        ("notification-digest-3", &None)
+    );
+    let missing = Planner::new(&workflows, &occasion("e3", json!({}))).err();
+    assert!(
+        missing
+            .expect("it is refused while it can be")
+            .to_string()
+            .contains("payload.who")
+    );
+}

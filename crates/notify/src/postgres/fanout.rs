@@ -1,0 +1,119 @@
+//! Occasions with more members than one chunk: each chunk is a transaction, which moves the fan-out on.
+
+use tokio_postgres::Transaction;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::{Pg, chunk, directory, failed};
+use crate::plan::Planner;
+use crate::{BoardError, CHUNK, Occasion, Step};
+
+/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
+/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
+pub(super) async fn begin(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+) -> Result<bool, BoardError> {
+    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
+    let stored = i64::try_from(stored).unwrap_or(i64::MAX);
+    let sql = pg.names.sql(
+        "INSERT INTO {notification_fanout} AS f (event_id, occasion, workflow, cursor, stored)
+         VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (event_id) DO UPDATE SET problem = NULL WHERE f.finished_at IS NULL",
+    );
+    let values: [(&(dyn ToSql + Sync), Type); 5] = [
+        (&occasion.event_id, Type::TEXT),
+        (&text, Type::TEXT),
+        (&workflow, Type::TEXT),
+        (&cursor, Type::TEXT),
+        (&stored, Type::INT8),
+    ];
+    let touched = tx.execute_typed(&sql, &values).await;
+    Ok(touched.map_err(|error| failed(error, "beginning a fan-out"))? > 0)
+}
+
+/// The oldest that nobody else works on: whoever does holds its row until the end of the chunk, and a worker that is
+/// gone holds nothing. What cannot go on stands aside.
+const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
+    WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+
+/// A fan-out that was claimed.
+struct Claimed {
+    event_id: String,
+    occasion: String,
+    workflow: String,
+    cursor: Option<String>,
+}
+
+/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
+/// committed, and the fan-out stands aside until its event is accepted again.
+pub(super) async fn step(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+) -> Result<Result<Option<Step>, BoardError>, BoardError> {
+    let said = |error| failed(error, "taking the next fan-out");
+    let rows = tx.query_typed(&pg.names.sql(CLAIM), &[]).await.map_err(said)?;
+    let Some(row) = rows.first() else {
+        return Ok(Ok(None));
+    };
+    let claimed = Claimed {
+        event_id: row.try_get(0).map_err(said)?,
+        occasion: row.try_get(1).map_err(said)?,
+        workflow: row.try_get(2).map_err(said)?,
+        cursor: row.try_get(3).map_err(said)?,
+    };
+    match go_on(tx, pg, &claimed).await {
+        Err(BoardError::Occasion(reason)) => {
+            let values: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
+            let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
+            let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
+            done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+            Ok(Err(BoardError::Occasion(reason)))
+        }
+        stepped => Ok(Ok(Some(stepped?))),
+    }
+}
+
+/// Everything that can refuse the occasion comes before the first statement that writes.
+async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step, BoardError> {
+    let Claimed { event_id, cursor, .. } = claimed;
+    let occasion: Occasion =
+        serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
+    let mut planner = Planner::going_on(&pg.workflows, &claimed.workflow, &occasion)?;
+    let members = directory::members(tx, pg, (&occasion.to, cursor.as_deref(), CHUNK)).await?;
+    let counts = chunk::run(tx, pg, (&mut planner, &occasion), &members).await?;
+    let finished = members.len() < CHUNK;
+    let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
+    let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
+    let sql = pg.names.sql(
+        "UPDATE {notification_fanout} SET cursor = $2, stored = stored + $3, problem = NULL,
+            finished_at = CASE WHEN $4 THEN clock_timestamp() END
+         WHERE event_id = $1",
+    );
+    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        (event_id, Type::TEXT),
+        (&cursor, Type::TEXT),
+        (&stored, Type::INT8),
+        (&finished, Type::BOOL),
+    ];
+    let moved = tx.execute_typed(&sql, &values).await;
+    moved.map_err(|error| failed(error, "moving a fan-out on"))?;
+    Ok(Step {
+        event_id: event_id.clone(),
+        stored: counts.stored,
+        duplicates: counts.duplicates,
+        muted: counts.muted,
+        collected: counts.collected,
+        finished,
+    })
+}
+
+/// A fan-out whose occasion is not what this version wrote.
+fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
+    let (line, column) = (error.line(), error.column());
+    BoardError::Occasion(format!(
+        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
+         written by a later version?"
+    ))
+}

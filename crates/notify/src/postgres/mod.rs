@@ -1,0 +1,162 @@
+//! Notifications in PostgreSQL.
+//!
+//! `accept` takes occasions, `chunk` stores what was planned for some members, `fanout` goes on with the rest and
+//! `digest` tells what was collected; `directory`, `feed` and `deliveries` are what people and services ask.
+
+mod accept;
+mod chunk;
+mod deliveries;
+mod digest;
+mod directory;
+mod fanout;
+mod feed;
+mod purge;
+mod schema;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
+use postrider_postgres::{Outbox, PgEffects, PgHandler, error_kind};
+use tokio_postgres::Transaction;
+
+use crate::{Accepted, Board, BoardError, Occasion, Purged, Step, Workflows};
+use schema::Names;
+
+/// Notifications in PostgreSQL, in the database of a consumer. Clones are the same board.
+///
+/// Its tables are in the schema of the outbox that it puts deliveries into.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use postrider_notify::{Board, PgBoard, Workflows};
+/// use postrider_postgres::{Inbox, Outbox, PgEffects, PgOptions};
+///
+/// # async fn f(workflows: Workflows) -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "postgres://shop@127.0.0.1/shop";
+/// let effects = PgEffects::new(url, PgOptions::default(), Inbox::default(), 8)?;
+/// let board = PgBoard::new(effects, Outbox::default(), Arc::new(workflows));
+/// board.migrate().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PgBoard {
+    effects: PgEffects,
+    pg: Arc<Pg>,
+}
+
+/// What work in a transaction needs.
+struct Pg {
+    outbox: Outbox,
+    names: Names,
+    workflows: Arc<Workflows>,
+}
+
+impl fmt::Debug for PgBoard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PgBoard")
+            .field("effects", &self.effects)
+            .field("outbox", &self.pg.outbox)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PgBoard {
+    /// A board on the connections of these effects, with the outbox that its deliveries go through.
+    pub fn new(effects: PgEffects, outbox: Outbox, workflows: Arc<Workflows>) -> Self {
+        let names = Names::new(outbox.clone());
+        let pg = Pg {
+            outbox,
+            names,
+            workflows,
+        };
+        Self {
+            effects,
+            pg: Arc::new(pg),
+        }
+    }
+
+    /// What a listener runs in the transaction of the inbox: reads the occasion and accepts it. An event that can never
+    /// become a notification is rejected.
+    pub fn handler(&self) -> Arc<PgHandler> {
+        accept::handler(&self.pg)
+    }
+
+    /// Runs work in a transaction, and again where another one stood in the way.
+    async fn transaction<C, T, E>(
+        &self,
+        given: &C,
+        work: impl for<'a> FnMut(&'a Transaction<'a>, &'a C) -> BoxFuture<'a, Result<T, E>> + Send,
+    ) -> Result<T, E>
+    where
+        C: Sync,
+        T: Send,
+        E: std::error::Error + From<StoreError> + Send + 'static,
+    {
+        self.effects.transaction(given, work).await
+    }
+}
+
+impl Board for PgBoard {
+    fn migrate(&self) -> BoxFuture<'_, Result<(), BoardError>> {
+        Box::pin(self.transaction(&self.pg, |tx, pg| Box::pin(schema::migrate(tx, pg))))
+    }
+
+    fn sql(&self) -> String {
+        self.pg.names.tables(&self.pg.workflows)
+    }
+
+    fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
+        Box::pin(async move {
+            let given = (&self.pg, occasion);
+            self.transaction(&given, |tx, (pg, occasion)| {
+                Box::pin(accept::accept(tx, pg, occasion))
+            })
+            .await
+        })
+    }
+
+    fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
+        Box::pin(async {
+            let stepped = self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg)));
+            stepped.await?
+        })
+    }
+
+    fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {
+        Box::pin(async {
+            let told = self.transaction(&self.pg, |tx, pg| Box::pin(digest::tell(tx, pg)));
+            told.await?
+        })
+    }
+
+    fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>> {
+        Box::pin(self.transaction(&self.pg, |tx, pg| Box::pin(digest::next(tx, pg))))
+    }
+
+    fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<Purged, BoardError>> {
+        Box::pin(async move {
+            let given = (&self.pg, older_than, limit);
+            self.transaction(&given, |tx, (pg, older_than, limit)| {
+                Box::pin(purge::purge(tx, pg, *older_than, *limit))
+            })
+            .await
+        })
+    }
+}
+
+/// The public error for one of the driver, with the name of what was being done.
+fn failed(error: tokio_postgres::Error, doing: &str) -> StoreError {
+    let kind = error_kind(&error);
+    let text = match kind {
+        StoreErrorKind::Schema => format!("{doing}: the tables of notifications are missing"),
+        _ => format!("{doing} failed"),
+    };
+    let said = StoreError::new(kind, text).with_source(error);
+    match kind {
+        StoreErrorKind::Schema => said.with_advice("make the tables with `postrider notify migrate`"),
+        _ => said,
+    }
+}

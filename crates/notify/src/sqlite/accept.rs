@@ -1,0 +1,71 @@
+//! Taking an occasion: its first chunk now, the rest as a fan-out.
+
+use std::sync::Arc;
+
+use postrider_core::{HandlerError, StoreError};
+use postrider_sqlite::SqliteHandler;
+use rusqlite::{Transaction, params};
+
+use super::{Lite, chunk, directory, fanout, feed};
+use crate::plan::{Planner, Subject};
+use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
+
+/// What a listener runs in the transaction of the inbox.
+pub(super) fn handler(lite: &Arc<Lite>) -> Arc<SqliteHandler> {
+    let lite = Arc::clone(lite);
+    postrider_sqlite::handler(move |event, tx| {
+        let occasion = Occasion::read(event)?;
+        match accept(tx, &lite, &occasion) {
+            Ok(_) => Ok(()),
+            Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Accepts in the caller's transaction.
+pub(super) fn accept(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<Accepted, BoardError> {
+    let mut planner = Planner::new(&lite.workflows, occasion)?;
+    let members = directory::members(tx, (&occasion.to, None, CHUNK))?;
+    let counts = chunk::run(tx, lite, (&mut planner, occasion), &members)?;
+    let goes_on = match members.last() {
+        Some(last) if members.len() == CHUNK => {
+            let (workflow, cursor) = (&planner.workflow().name, &last.recipient.id);
+            fanout::begin(tx, (occasion, workflow, cursor, counts.stored))?
+        }
+        _ => false,
+    };
+    let one = match &occasion.to {
+        To::User(user) => one(tx, lite, user, planner.subject())?,
+        To::Topic(_) => None,
+    };
+    Ok(Accepted {
+        stored: counts.stored,
+        duplicates: counts.duplicates,
+        muted: counts.muted,
+        collected: counts.collected,
+        goes_on,
+        one,
+    })
+}
+
+/// The notification of a user that an occasion made or met: by its event, else by what it is about.
+fn one(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    user: &str,
+    subject: &Subject,
+) -> Result<Option<Notification>, StoreError> {
+    let Subject {
+        event_id,
+        category,
+        resource_id,
+        period,
+        ..
+    } = subject;
+    let behind = "WHERE n.id = coalesce(
+        (SELECT id FROM notification WHERE event_id = ?2 AND user_id = ?1),
+        (SELECT id FROM notification WHERE user_id = ?1 AND category = ?3 AND resource_id = ?4 AND period = ?5))";
+    let values = params![user, event_id, category, resource_id, period];
+    Ok(feed::notifications(tx, lite, behind, values)?.pop())
+}

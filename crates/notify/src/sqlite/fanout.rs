@@ -1,0 +1,118 @@
+//! Occasions with more members than one chunk: each further chunk is a transaction of its own.
+
+use postrider_core::StoreError;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use super::{Lite, chunk, directory, failed, schema};
+use crate::plan::Planner;
+use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
+
+/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
+/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
+pub(super) fn begin(
+    tx: &Transaction<'_>,
+    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+) -> Result<bool, BoardError> {
+    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
+    let stored = i64::try_from(stored).unwrap_or(i64::MAX);
+    let touched = tx.execute(
+        "INSERT INTO notification_fanout (event_id, occasion, workflow, cursor, stored) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (event_id) DO UPDATE SET problem = NULL WHERE finished_at IS NULL",
+        params![occasion.event_id, text, workflow, cursor, stored],
+    );
+    Ok(touched.map_err(|error| failed(error, "beginning a fan-out"))? > 0)
+}
+
+/// The oldest. There is one writer to a file, so nobody else works on it; what cannot go on stands aside.
+const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
+    WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1";
+
+/// A fan-out that was claimed.
+struct Claimed {
+    event_id: String,
+    occasion: String,
+    workflow: String,
+    cursor: Option<String>,
+}
+
+impl Claimed {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            event_id: row.get(0)?,
+            occasion: row.get(1)?,
+            workflow: row.get(2)?,
+            cursor: row.get(3)?,
+        })
+    }
+}
+
+/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
+/// committed, and the fan-out stands aside until its event is accepted again.
+pub(super) fn step(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+) -> Result<Result<Option<Step>, BoardError>, BoardError> {
+    let claimed = tx.query_row(CLAIM, [], Claimed::read).optional();
+    let Some(claimed) = claimed.map_err(|error| failed(error, "taking the next fan-out"))? else {
+        return Ok(Ok(None));
+    };
+    match go_on(tx, lite, &claimed) {
+        Err(BoardError::Occasion(reason)) => {
+            let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
+            let done = tx.execute(sql, params![claimed.event_id, reason]);
+            done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+            Ok(Err(BoardError::Occasion(reason)))
+        }
+        stepped => Ok(Ok(Some(stepped?))),
+    }
+}
+
+/// How far the fan-out of an event is.
+pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<FanOut>, StoreError> {
+    let sql = "SELECT stored, finished_at IS NOT NULL, problem FROM notification_fanout WHERE event_id = ?1";
+    let read = |row: &Row<'_>| {
+        Ok(FanOut {
+            stored: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+            finished: row.get(1)?,
+            problem: row.get(2)?,
+        })
+    };
+    let found = tx.query_row(sql, [event_id], read).optional();
+    found.map_err(|error| failed(error, "looking how far a fan-out is"))
+}
+
+/// Everything that can refuse the occasion comes before the first statement that writes.
+fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, BoardError> {
+    let Claimed { event_id, cursor, .. } = claimed;
+    let occasion: Occasion =
+        serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
+    let mut planner = Planner::going_on(&lite.workflows, &claimed.workflow, &occasion)?;
+    let members = directory::members(tx, (&occasion.to, cursor.as_deref(), CHUNK))?;
+    let counts = chunk::run(tx, lite, (&mut planner, &occasion), &members)?;
+    let finished = members.len() < CHUNK;
+    let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
+    let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
+    let finished_at = finished.then(|| schema::now(tx)).transpose()?;
+    let moved = tx.execute(
+        "UPDATE notification_fanout SET cursor = ?2, stored = stored + ?3, finished_at = ?4 WHERE event_id = ?1",
+        params![event_id, cursor, stored, finished_at],
+    );
+    moved.map_err(|error| failed(error, "moving a fan-out on"))?;
+    Ok(Step {
+        event_id: event_id.clone(),
+        stored: counts.stored,
+        duplicates: counts.duplicates,
+        muted: counts.muted,
+        collected: counts.collected,
+        finished,
+    })
+}
+
+/// A fan-out whose occasion is not what this version wrote.
+fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
+    let (line, column) = (error.line(), error.column());
+    BoardError::Occasion(format!(
+        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
+         written by a later version?"
+    ))
+}

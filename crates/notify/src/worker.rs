@@ -1,0 +1,132 @@
+//! What goes on beside the listeners: fan-outs take their next steps, digests close, and what is old is removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Board, BoardError};
+
+/// How long a worker that has nothing to do waits before it looks again: others may have left it something.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The longest pause after an error. What was mended goes on within this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often old notifications are looked for.
+const PURGE_EVERY: Duration = Duration::from_secs(3_600);
+/// How many are removed in one transaction.
+const PURGE_AT_ONCE: u32 = 1_000;
+
+/// Takes the steps that are left to take. Several may run, in one process or in many: they share the work.
+pub struct Worker {
+    board: Arc<dyn Board>,
+    keep: Option<Duration>,
+    bell: Arc<Notify>,
+    told: Box<dyn Fn(&Told) + Send + Sync>,
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A chunk of a fan-out was stored.
+    Stepped(crate::Step),
+    /// A digest became a notification.
+    Digested,
+    /// Old notifications were removed.
+    Purged(u64),
+    /// Something failed and is tried again; the sentence says what.
+    Failed(String),
+}
+
+impl Worker {
+    /// On this board.
+    pub fn new(board: Arc<dyn Board>) -> Self {
+        Self {
+            board,
+            keep: None,
+            bell: Arc::default(),
+            told: Box::new(|_| ()),
+        }
+    }
+
+    /// Removes notifications that are older than this, once an hour. Without it they are kept.
+    pub fn keep(mut self, keep: Option<Duration>) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Calls this with everything that it did.
+    pub fn tell(mut self, told: impl Fn(&Told) + Send + Sync + 'static) -> Self {
+        self.told = Box::new(told);
+        self
+    }
+
+    /// Wakes it up at once, from anywhere; a hint that may be lost without harm.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Works until the token is cancelled. Dropped at any moment it leaves nothing half done: each step is a
+    /// transaction.
+    pub async fn run(self, token: CancellationToken) {
+        let _ = token.run_until_cancelled(self.work()).await;
+    }
+
+    async fn work(&self) {
+        let mut pause = Duration::ZERO;
+        let mut purge_at = Instant::now();
+        loop {
+            match self.round(&mut purge_at).await {
+                Ok(true) => pause = Duration::ZERO,
+                Ok(false) => {
+                    pause = Duration::ZERO;
+                    self.rest().await;
+                }
+                Err(error) => {
+                    pause = (pause * 2).clamp(Duration::from_millis(250), LONGEST_PAUSE);
+                    (self.told)(&Told::Failed(error.to_string()));
+                    sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// One step of everything; whether there was anything to do.
+    async fn round(&self, purge_at: &mut Instant) -> Result<bool, BoardError> {
+        let step = self.board.step().await?;
+        let stepped = step.is_some();
+        if let Some(step) = step {
+            (self.told)(&Told::Stepped(step));
+        }
+        let digested = self.board.digest().await?;
+        if digested {
+            (self.told)(&Told::Digested);
+        }
+        Ok(self.purge(purge_at).await? || stepped || digested)
+    }
+
+    /// Removes some of what is old, if it is time; whether there may be more.
+    async fn purge(&self, at: &mut Instant) -> Result<bool, BoardError> {
+        let Some(keep) = self.keep.filter(|_| Instant::now() >= *at) else {
+            return Ok(false);
+        };
+        let purged = self.board.purge(keep, PURGE_AT_ONCE).await?.notifications;
+        if purged > 0 {
+            (self.told)(&Told::Purged(purged));
+            return Ok(true);
+        }
+        *at = Instant::now() + PURGE_EVERY;
+        Ok(false)
+    }
+
+    /// Until somebody rings, a digest is due, or it is time to look again.
+    async fn rest(&self) {
+        let due = self.board.next_digest().await.ok().flatten();
+        let wait = due.unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+        tokio::select! {
+            () = self.bell.notified() => {}
+            () = sleep(wait) => {}
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The application over HTTP: a real server on a real board, asked by a real client.
+
+mod ask;
+mod calls;
+mod demo;
+mod feed;
+mod hostile;
+mod live;
+mod support;
+mod who;

@@ -1,0 +1,175 @@
+//! A board in a file, and a server on it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use postrider_core::{Schema, Timestamp};
+use postrider_notify::http::{Api, Demo, DemoUser, Options, Sample};
+use postrider_notify::{Audience, Board, Channel, Occasion, SqliteBoard, To, Workflow, Workflows};
+use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions, SqliteStore};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::Ask;
+
+/// A board, and a server that answers for it until this is dropped.
+pub(crate) struct Served {
+    pub(crate) board: Arc<dyn Board>,
+    pub(crate) api: Api,
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: CancellationToken,
+    pub(crate) task: JoinHandle<std::io::Result<()>>,
+    _folder: TempDir,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Served {
+    pub(crate) fn ask(&self) -> Ask {
+        Ask::new(self.address)
+    }
+
+    /// Something happens that no call over HTTP told of: as when another process writes.
+    pub(crate) async fn happens(&self, event_id: &str, user: &str) {
+        let occasion = Occasion {
+            event_id: event_id.to_owned(),
+            event_type: "OrderShipped".to_owned(),
+            audience: "CUSTOMER".to_owned(),
+            aggregate_id: "order-1".to_owned(),
+            to: To::User(user.to_owned()),
+            at: Timestamp::now(),
+            payload: json!({ "order": event_id })
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
+        };
+        let accepted = self.board.accept(occasion).await.unwrap();
+        assert_eq!(accepted.stored, 1);
+    }
+}
+
+/// On loopback, with nobody in the board.
+pub(crate) async fn served(options: Options) -> Served {
+    served_at("127.0.0.1:0", options).await
+}
+
+/// The same with some people.
+pub(crate) async fn with_people(options: Options, people: &[&str]) -> Served {
+    let served = served(options).await;
+    for id in people {
+        let recipient = postrider_notify::Recipient {
+            id: (*id).to_owned(),
+            name: format!("Name of {id}"),
+            ..postrider_notify::Recipient::default()
+        };
+        served.board.put(&recipient).await.unwrap();
+    }
+    served
+}
+
+pub(crate) async fn served_at(address: &str, options: Options) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let board = board(&folder).await;
+    let api = Api::new(board.clone(), options);
+    let listener = TcpListener::bind(address).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(api.clone().serve(listener, stop.clone()));
+    Served {
+        board,
+        api,
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        stop,
+        task,
+        _folder: folder,
+    }
+}
+
+async fn board(folder: &TempDir) -> Arc<dyn Board> {
+    let path = folder.path().join("notify.db");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    store.up().await.unwrap();
+    let effects = SqliteEffects::open(&path, SqliteOptions::default(), Inbox::default()).unwrap();
+    effects.migrate().await.unwrap();
+    let board = SqliteBoard::new(effects, Outbox::default(), Arc::new(workflows()));
+    board.migrate().await.unwrap();
+    Arc::new(board)
+}
+
+fn workflows() -> Workflows {
+    let audience = Audience {
+        name: "CUSTOMER".to_owned(),
+        view: "customer_notification".to_owned(),
+    };
+    let shipped = workflow(
+        "shipped",
+        "OrderShipped",
+        "orders",
+        &[Channel::InApp, Channel::Email],
+    );
+    let followed = Workflow {
+        resource: Some("{{ payload.order }}".to_owned()),
+        ..workflow("followed", "UserFollowed", "social", &[Channel::InApp])
+    };
+    Workflows::new(vec![audience], vec![shipped, followed]).unwrap()
+}
+
+fn workflow(name: &str, event_type: &str, category: &str, channels: &[Channel]) -> Workflow {
+    let words = BTreeMap::from([
+        ("title".to_owned(), "About {{ payload.order }}".to_owned()),
+        (
+            "body".to_owned(),
+            format!("{event_type} of {{{{ payload.order }}}}"),
+        ),
+    ]);
+    let templates = channels
+        .iter()
+        .map(|channel| ((*channel, "en".to_owned()), words.clone()));
+    Workflow {
+        name: name.to_owned(),
+        audiences: Vec::new(),
+        event_types: vec![event_type.to_owned()],
+        category: category.to_owned(),
+        channels: channels.to_vec(),
+        resource: None,
+        period: None,
+        digest: None,
+        locale: "en".to_owned(),
+        templates: templates.collect(),
+    }
+}
+
+/// The body of a notification of one person.
+pub(crate) fn shipped(user: &str, order: &str) -> Value {
+    json!({
+        "event_type": "OrderShipped", "audience": "CUSTOMER", "to": { "user": user }, "payload": { "order": order },
+    })
+}
+
+pub(crate) fn demo() -> Demo {
+    let sample = Sample {
+        label: "An order is shipped".to_owned(),
+        event_type: "OrderShipped".to_owned(),
+        audience: "CUSTOMER".to_owned(),
+        payload: json!({ "order": "demo" })
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
+    };
+    let user = |id: &str| DemoUser {
+        id: id.to_owned(),
+        name: id.to_uppercase(),
+    };
+    Demo::default()
+        .users(vec![user("ada"), user("ben")])
+        .categories(vec!["orders".to_owned(), "social".to_owned()])
+        .samples(vec![sample])
+}

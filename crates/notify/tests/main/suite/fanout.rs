@@ -1,0 +1,145 @@
+//! An event for many: in chunks, each whole, that go on wherever they were left.
+
+use std::sync::Arc;
+
+use postrider_notify::{BoardError, CHUNK, Occasion, To};
+use serde_json::json;
+
+use super::Bench;
+use super::stage::{accept, crowd, event, finish, menu, rows, workflows};
+
+/// Everybody was told once, in app and by mail.
+async fn told_once(bench: &dyn Bench, event: &str, size: usize) {
+    let size = i64::try_from(size).expect("a size");
+    let count = async |what: &str| {
+        let sql = format!("SELECT {what} FROM notification WHERE event_id = '{event}'");
+        bench.number(&sql).await
+    };
+    assert_eq!(
+        (count("count(*)").await, count("count(DISTINCT user_id)").await),
+        (size, size)
+    );
+    let deliveries = format!(
+        "SELECT count(*) FROM notification_delivery d JOIN notification n ON n.id = d.notification_id \
+         JOIN outbox o ON o.event_id = d.event_id WHERE n.event_id = '{event}' AND d.channel = 'email'"
+    );
+    assert_eq!(bench.number(&deliveries).await, size);
+}
+
+pub(crate) async fn a_small_topic_is_stored_at_once(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", CHUNK - 1).await;
+    let accepted = accept(&board, menu("e1", "soup")).await;
+    assert_eq!(
+        (accepted.stored, accepted.goes_on, accepted.one),
+        (CHUNK as u64 - 1, false, None)
+    );
+    assert_eq!(
+        (rows(bench).await[2], board.step().await.expect("a step")),
+        (0, None)
+    );
+    let empty = accept(&board, menu("e2", "nobody")).await;
+    assert_eq!((empty.stored, empty.goes_on), (0, false));
+    told_once(bench, "e1", CHUNK - 1).await;
+}
+
+pub(crate) async fn a_large_one_goes_on_in_chunks(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 2_500).await;
+    let accepted = accept(&board, menu("e1", "soup")).await;
+    assert_eq!((accepted.stored, accepted.goes_on), (1_000, true));
+    let second = board.step().await.expect("a step").expect("it goes on");
+    assert_eq!(
+        (&*second.event_id, second.stored, second.finished),
+        ("e1", 1_000, false)
+    );
+    let third = board.step().await.expect("a step").expect("it goes on");
+    assert_eq!((third.stored, third.finished), (500, true));
+    assert_eq!(board.step().await.expect("a step"), None);
+    told_once(bench, "e1", 2_500).await;
+    assert_eq!(
+        bench.number("SELECT stored FROM notification_fanout").await,
+        2_500
+    );
+}
+
+/// A page that is exactly full does not say whether it was the last.
+pub(crate) async fn a_crash_between_chunks_loses_and_repeats_nothing(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 2_500).await;
+    assert!(accept(&board, menu("e1", "soup")).await.goes_on);
+    drop(board);
+    let board = bench.open(workflows()).await;
+    let second = board.step().await.expect("a step").expect("another goes on");
+    assert_eq!((second.stored, second.duplicates), (1_000, 0));
+    drop(board);
+    let board = bench.open(workflows()).await;
+    let third = board.step().await.expect("a step").expect("another goes on");
+    assert_eq!((third.stored, third.duplicates, third.finished), (500, 0, true));
+    told_once(bench, "e1", 2_500).await;
+}
+
+pub(crate) async fn two_that_work_on_it_share_it(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 3_300).await;
+    for id in ["e1", "e2", "e3"] {
+        assert!(accept(&board, menu(id, "soup")).await.goes_on);
+    }
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let board = bench.open(workflows()).await;
+        tasks.push(tokio::spawn(async move { finish(&board).await }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    // Who found another at work on the last one may have gone home before it.
+    finish(&board).await;
+    for id in ["e1", "e2", "e3"] {
+        told_once(bench, id, 3_300).await;
+    }
+    let unfinished = "SELECT count(*) FROM notification_fanout WHERE finished_at IS NULL";
+    assert_eq!(bench.number(unfinished).await, 0);
+}
+
+/// Its words fail for somebody in a later chunk: it is said once and stands aside until it is delivered again.
+pub(crate) async fn one_that_fails_holds_up_no_other(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 1_100).await;
+    for id in ["e1", "e2"] {
+        assert!(accept(&board, menu(id, "soup")).await.goes_on);
+    }
+    // The workflow that it was accepted with is not there any more.
+    bench
+        .run("UPDATE notification_fanout SET workflow = 'gone' WHERE event_id = 'e1'")
+        .await;
+    let failed = board.step().await;
+    assert!(matches!(failed, Err(BoardError::Occasion(_))), "{failed:?}");
+    let other = board.step().await.expect("a step").expect("the other goes on");
+    assert_eq!((&*other.event_id, other.finished), ("e2", true));
+    assert_eq!(board.step().await.expect("a step"), None);
+    bench
+        .run("UPDATE notification_fanout SET workflow = 'menuchanged' WHERE event_id = 'e1'")
+        .await;
+    assert!(
+        accept(&board, menu("e1", "soup")).await.goes_on,
+        "delivered again"
+    );
+    assert_eq!(finish(&board).await, 1);
+    told_once(bench, "e1", 1_100).await;
+}
+
+pub(crate) async fn accepting_again_changes_nothing(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 1_100).await;
+    let broadcast = || Occasion {
+        to: To::Topic("soup".to_owned()),
+        ..event("e1", "MenuChanged", "", json!({"dish": "Soup"}))
+    };
+    assert!(accept(&board, broadcast()).await.goes_on);
+    let again = accept(&board, broadcast()).await;
+    assert_eq!((again.stored, again.duplicates, again.goes_on), (0, 1_000, true));
+    assert_eq!(finish(&board).await, 1);
+    let again = accept(&Arc::clone(&board), broadcast()).await;
+    assert_eq!(
+        (again.duplicates, again.goes_on),
+        (1_000, false),
+        "it is finished"
+    );
+    assert_eq!(finish(&board).await, 0);
+    told_once(bench, "e1", 1_100).await;
+}

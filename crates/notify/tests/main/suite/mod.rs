@@ -1,0 +1,149 @@
+//! The conformance suite of the `Board`, `Directory` and `Feed` contracts.
+//!
+//! A store implements [`Bench`] over a private database and names it in `board_suite!`, which makes one test of every
+//! case. Statements that the cases run themselves are understood by every database.
+
+pub(crate) mod about;
+pub(crate) mod digest;
+pub(crate) mod directory;
+pub(crate) mod fanout;
+pub(crate) mod feed;
+pub(crate) mod once;
+pub(crate) mod preferences;
+pub(crate) mod purge;
+pub(crate) mod schema;
+pub(crate) mod stage;
+pub(crate) mod states;
+pub(crate) mod whole;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::{Applied, ApplyError, BoxFuture, Console, Received, Store};
+use postrider_notify::{Board, Workflows};
+
+/// How a store lends itself to the suite: one fresh database, with the tables of an inbox and of an outbox named
+/// `outbox` in it, and nothing of a board yet. Dropped at the end of the case.
+pub(crate) trait Bench: Send + Sync {
+    /// A board with connections of its own, as another process has it. It is not migrated by this.
+    fn open(&self, workflows: Arc<Workflows>) -> BoxFuture<'_, Arc<dyn Board>>;
+
+    /// What a listener does: lets deliveries take effect through the board's handler, in the inbox's transaction.
+    fn deliver(
+        &self,
+        workflows: Arc<Workflows>,
+        deliveries: Vec<Received>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>>;
+
+    /// Runs statements, with a connection of its own.
+    fn run<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, ()>;
+
+    /// The number that a query answers.
+    fn number<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, i64>;
+
+    /// The texts that a query of one column answers.
+    fn texts<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Vec<String>>;
+
+    /// Makes every time in this column so much older.
+    fn age<'a>(&'a self, table: &'a str, column: &'a str, by: Duration) -> BoxFuture<'a, ()>;
+
+    /// The outbox of the deliveries, as a relay sees it.
+    fn store(&self) -> BoxFuture<'_, Arc<dyn Store>>;
+
+    /// The same as an operator sees it.
+    fn console(&self) -> BoxFuture<'_, Arc<dyn Console>>;
+}
+
+/// Makes one test of every case. The argument is an expression of a future that gives a fresh bench.
+macro_rules! board_suite {
+    ($bench:expr) => {
+        $crate::suite::cases! { $bench;
+            once {
+                the_same_event_twice_is_one_notification
+                the_same_resource_under_another_id_is_one_notification
+                of_two_at_once_one_is_stored_and_both_succeed
+                the_second_channel_is_no_duplicate
+                an_event_of_another_user_is_no_duplicate
+                a_listener_stores_with_its_inbox
+            }
+            about {
+                another_type_of_event_is_another_thing
+                a_second_comment_is_told_again
+                after_the_window_it_is_told_again
+                without_a_resource_every_event_is_told
+            }
+            whole {
+                another_constraint_is_an_error_and_no_duplicate
+                an_error_in_the_deliveries_leaves_nothing
+                an_error_in_the_outbox_leaves_nothing
+                an_error_of_the_fan_out_leaves_nothing
+                an_occasion_without_words_is_refused_whole
+            }
+            preferences {
+                what_is_not_wanted_is_not_stored
+                a_change_counts_for_what_is_stored_after_it
+                what_cannot_be_sent_is_said_and_holds_up_nothing
+            }
+            fanout {
+                a_small_topic_is_stored_at_once
+                a_large_one_goes_on_in_chunks
+                a_crash_between_chunks_loses_and_repeats_nothing
+                two_that_work_on_it_share_it
+                one_that_fails_holds_up_no_other
+                accepting_again_changes_nothing
+            }
+            digest {
+                events_are_collected_into_one_notification
+                a_repeated_event_is_collected_once
+                it_is_closed_once
+                who_mutes_it_meanwhile_is_not_told
+                the_next_window_is_another_digest
+            }
+            directory {
+                people_are_kept_and_replaced
+                topics_have_members_in_the_order_of_bytes
+                nobody_is_a_member_who_is_not_known
+                preferences_are_replaced
+            }
+            feed {
+                nobody_sees_anothers
+                pages_go_back_in_time
+                marks_imply_those_before
+                what_is_archived_is_out_of_the_way
+                what_is_recent_comes_oldest_first
+                only_what_goes_in_app_is_in_the_feed
+                notifications_are_found_by_event_and_by_resource
+            }
+            states {
+                a_delivery_stands_where_its_event_is
+                what_the_history_forgot_is_settled
+                what_was_thrown_away_is_said
+            }
+            purge {
+                old_ones_go_in_steps
+                what_is_not_settled_stays
+            }
+            schema {
+                migrating_again_changes_nothing
+                duplicates_are_listed_and_nothing_is_changed
+                each_audience_has_its_view
+            }
+        }
+    };
+}
+
+/// One test a case.
+macro_rules! cases {
+    ($bench:expr; $($file:ident { $($case:ident)+ })+) => {
+        $(mod $file {
+            use super::*;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let bench = $bench.await;
+                $crate::suite::$file::$case(&bench).await;
+            })+
+        })+
+    };
+}
+
+pub(crate) use {board_suite, cases};
