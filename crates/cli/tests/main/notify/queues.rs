@@ -20,6 +20,7 @@ fn config(shop: &str, notes: &str, broker: &str, port: u16) -> String {
         .replace("[broker.events]", &outbox)
         .replace("file:events.jsonl\"", &format!("{broker}\"\n{rabbit}"))
         .replace("broker = \"events\" }", &to)
+        .replace("lease = \"1s\"\n", "")
         .replace(
             "[notify]\n",
             "[notify]\noutbox = \"notes\"\nbroker = \"events\"\n",
