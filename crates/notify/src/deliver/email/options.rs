@@ -60,7 +60,8 @@ pub struct EmailOptions {
     /// How long making a connection may take, and how long one letter.
     pub timeout: Duration,
     /// After which time no further letter of a batch is begun; the rest goes with the next. Together with twice the
-    /// time-out and 5 s it must stay below the relay's `publish_timeout`, or what was sent counts as lost and is sent again.
+    /// time-out and 5 s it must stay below the relay's `publish_timeout`, or what was sent counts as lost and is sent
+    /// again.
     pub batch_time: Duration,
     /// The url by which a reader unsubscribes with one click (RFC 8058), with `{user_id}` and `{category}` in it.
     pub unsubscribe: Option<String>,
