@@ -26,7 +26,11 @@ pub(crate) fn exceeded(
     let bounds = [
         ("queued rows", load.queued, queued),
         // What waits for a destination that is slow leaves room for the others'.
-        ("parked rows", load.parked, HEADS.min(window) * (1 + FOLLOWERS) * destinations),
+        (
+            "parked rows",
+            load.parked,
+            HEADS.min(window) * (1 + FOLLOWERS) * destinations,
+        ),
         ("decided rows", load.decided, rows),
         ("starts", load.starts, load.parked),
         ("lines", load.lines, rows * destinations + load.flying + load.void),

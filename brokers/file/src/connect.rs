@@ -172,8 +172,8 @@ impl Log {
 
     /// Cuts off half a line, or says that a line feed must go first because cutting is not ours to decide.
     fn mend(&mut self) -> io::Result<Ready> {
-        // What looks torn may be a batch that another process is writing this very moment. It gets the time to end, also
-        // on a machine that has better things to do; a line feed too many leaves an empty line.
+        // What looks torn may be a batch that another process is writing this very moment. It gets the time to end,
+        // also on a machine that has better things to do; a line feed too many leaves an empty line.
         const LOOKS: u32 = 200;
         for _ in 0..LOOKS {
             let length = self.file.metadata()?.len();

@@ -37,7 +37,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Effects, Sink};
-use postrider_listener::Listener;
 use postrider_relay::{Nudge, Relay};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -45,7 +44,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
 use crate::http::{Api, Hub};
-use bells::Ringing;
 pub use builder::{AppBuilder, AppError};
 pub use routes::{DIRECT, routes, sink_name};
 
@@ -56,7 +54,7 @@ const REST: Duration = Duration::from_secs(5);
 /// work, and nothing is done twice.
 pub struct App<E: Effects> {
     relay: Relay,
-    listeners: Vec<(String, Listener<Ringing<E>>)>,
+    listeners: Vec<builder::Named<E>>,
     worker: Worker,
     http: Option<(TcpListener, Api)>,
     /// What is closed behind everything.

@@ -44,4 +44,4 @@ pub use postgres::PgBoard;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteBoard;
 pub use worker::{Told, Worker};
-pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};
+pub use workflow::{Audience, Digest, Wording, Workflow, WorkflowError, Workflows};

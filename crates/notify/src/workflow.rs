@@ -23,6 +23,9 @@ pub struct Digest {
     pub window: Duration,
 }
 
+/// Templates by channel and locale, and there by part.
+pub type Wording = BTreeMap<(Channel, String), BTreeMap<String, String>>;
+
 /// What becomes of some types of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workflow {
@@ -48,7 +51,7 @@ pub struct Workflow {
     /// The language of people who name none, and the one that is fallen back to.
     pub locale: String,
     /// The words: by channel and locale, the templates of their parts (`title`, `body`; for mail also `html`).
-    pub templates: BTreeMap<(Channel, String), BTreeMap<String, String>>,
+    pub templates: Wording,
 }
 
 /// All workflows and audiences; the first workflow that matches counts. Checked when it is made: every template is

@@ -90,8 +90,8 @@ pub async fn run(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Don
     }
 }
 
-/// The outboxes that are published from: all, or the one that was named; but never that of notifications, whose deliveries
-/// need the channels.
+/// The outboxes that are published from: all, or the one that was named; but never that of notifications, whose
+/// deliveries need the channels.
 fn publishes<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<(&'a str, &'a Outbox)>, Failure> {
     let mut chosen = wire::chosen(config, name)?;
     let Some(notify) = &config.notify else {

@@ -246,7 +246,7 @@ impl<E: Effects> AppBuilder<E> {
         Ok(relay)
     }
 
-    fn listeners(&self) -> Result<Vec<(String, Listener<Ringing<E>>)>, AppError> {
+    fn listeners(&self) -> Result<Vec<Named<E>>, AppError> {
         let one = |queue: &Queue| {
             let mut builder = Listener::builder(Arc::clone(&queue.source), self.effects.clone())
                 .consumer(queue.consumer.as_str())
@@ -271,3 +271,6 @@ impl<E: Effects> AppBuilder<E> {
         self.queues.iter().map(one).collect()
     }
 }
+
+/// A listener with the name of its consumer.
+pub(super) type Named<E> = (String, Listener<Ringing<E>>);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use postrider_notify::{Audience, Channel, Digest, Workflow, Workflows};
+use postrider_notify::{Audience, Channel, Digest, Wording, Workflow, Workflows};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -112,9 +112,7 @@ fn workflow(
     })
 }
 
-fn templates(
-    tables: BTreeMap<Text, Words>,
-) -> Result<BTreeMap<(Channel, String), BTreeMap<String, String>>, Problem> {
+fn templates(tables: BTreeMap<Text, Words>) -> Result<Wording, Problem> {
     let known = Channel::ALL.map(Channel::as_str);
     let mut templates = BTreeMap::new();
     for (name, words) in tables {

@@ -1,3 +1,5 @@
+//! What a mail looks like, whatever it is made of.
+
 use bytes::Bytes;
 use postrider_core::{Address, OrderKey};
 
