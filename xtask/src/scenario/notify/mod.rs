@@ -11,6 +11,7 @@ mod configuration;
 mod crashes;
 mod hook;
 mod house;
+mod processes;
 mod repeats;
 mod rules;
 
