@@ -55,7 +55,7 @@ for (const selector of [".entry .title", ".entry .body"]) {
     assert.equal(await words.evaluate((element) => element.children.length), 0, "words are text, never elements");
   }
 }
-if (picture) await page.screenshot({ path: picture });
+if (picture) await page.screenshot({ path: picture, animations: "disabled" });
 
 // One is marked as read, then all.
 const marked = await page.locator(".entry.unread").first().getAttribute("data-id");

@@ -1,7 +1,7 @@
 //! The account: whom the shop's events must reach against the notifications that are there.
 
 use super::house::House;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::scenario::outcome::Outcome;
 
 /// What was counted.
@@ -35,7 +35,30 @@ const MISSING_DELIVERIES: &str = "SELECT count(*) FROM notification n
 /// Those that something was to be sent for.
 const PUSHES: &str = "SELECT event_id FROM notification_delivery WHERE channel = 'push' AND problem IS NULL";
 
+/// What the account is there to find: one notification twice, one that nobody asked for, and one that is gone.
+const PLANT: &str = "BEGIN; DROP INDEX uk_notification_event_user;
+    INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata)
+        SELECT event_id, event_type, audience, workflow, user_id, category, title, body, metadata
+        FROM notification WHERE resource_id IS NULL ORDER BY id LIMIT 1;
+    INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata)
+        VALUES ('event-000', 'OrderPlaced', 'RESTAURANT', 'by hand', 'r1', 'orders', '', '', '{}');
+    DELETE FROM notification WHERE id = (SELECT id FROM notification ORDER BY id DESC OFFSET 2 LIMIT 1)";
+
 impl House<'_> {
+    /// Plants faults, counts, and takes them back: whether the account finds them.
+    pub(super) fn finds_faults(&self) -> Result<()> {
+        self.notes.execute(PLANT)?;
+        let found = self.count();
+        self.notes.execute("ROLLBACK")?;
+        let found = found?;
+        match (found.duplicates, found.missing) {
+            (2, 1) => Ok(()),
+            (duplicates, missing) => Err(Failure::new(format!(
+                "of three planted faults the account finds {duplicates} duplicates and {missing} missing"
+            ))),
+        }
+    }
+
     /// Compares. What the shop committed is copied beside the notifications, so that one statement sees both.
     pub(super) fn count(&self) -> Result<Counted> {
         let notes = &self.notes;

@@ -2,18 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::ask::{Answer, ask};
 use super::hook::Hook;
-use super::{LOOK_EVERY, PATIENCE, configuration};
+use super::{LOOK_EVERY, PATIENCE, configuration, processes};
 use crate::failure::{Failure, Result};
 use crate::scenario::pair::{Database, Pair, Setup};
-use crate::scenario::process::{Process, aborted};
+use crate::scenario::process::Process;
 use crate::scenario::stage::Stage;
 use crate::scenario::wait::until_every;
 
@@ -37,21 +36,20 @@ const HAPPENED: &str =
     "CREATE TABLE happened (event_id text NOT NULL, user_id text NOT NULL, part text NOT NULL,
     PRIMARY KEY (event_id, user_id))";
 const SENT: &str = "SELECT DISTINCT event_id FROM outbox_events WHERE published AND event_id <> ALL ($1)";
-const GOODBYE: Duration = Duration::from_secs(40);
 
 /// Everything around the notifications.
 pub(super) struct House<'a> {
-    stage: &'a Stage,
+    pub(super) stage: &'a Stage,
     pub(super) pair: Pair<'a>,
     pub(super) notes: Database,
     pub(super) hook: Hook,
-    directory: PathBuf,
-    port: u16,
-    second_port: u16,
+    pub(super) directory: PathBuf,
+    pub(super) port: u16,
+    pub(super) second_port: u16,
     part: Cell<&'static str>,
     events: Cell<u32>,
-    relay: RefCell<Option<Process>>,
-    notify: RefCell<Option<Process>>,
+    pub(super) relay: RefCell<Option<Process>>,
+    pub(super) notify: RefCell<Option<Process>>,
     dead: RefCell<Vec<String>>,
 }
 
@@ -115,10 +113,10 @@ impl<'a> House<'a> {
     pub(super) fn enter(&self, part: &'static str) -> Result<()> {
         self.part.set(part);
         self.hook.answer_with(200);
-        if !is_running(&self.relay)? {
+        if !processes::is_running(&self.relay)? {
             self.start_relay(None)?;
         }
-        if !is_running(&self.notify)? {
+        if !processes::is_running(&self.notify)? {
             self.start_notify(None)?;
         }
         self.drained()?;
@@ -179,70 +177,6 @@ impl<'a> House<'a> {
         let sql = "INSERT INTO happened (event_id, user_id, part) SELECT $1, u, $2 FROM unnest($3::text[]) u";
         let rows = self.pair.database().rows(sql, &[&id, &self.part.get(), &users]);
         rows.map(drop)
-    }
-
-    /// Starts the relay of the shop, which may be asked to end at a crash point.
-    pub(super) fn start_relay(&self, crash: Option<&str>) -> Result<()> {
-        let mut command = self.stage.postrider(self.pair.directory(), &["run"]);
-        command.envs(crash.map(|crash| ("POSTRIDER_CRASH_AT", crash)));
-        let started = Process::start("the relay", command, &self.stage.path("relay.log"))?;
-        *self.relay.borrow_mut() = Some(started);
-        Ok(())
-    }
-
-    /// Starts the service that notifies, and waits until it answers.
-    pub(super) fn start_notify(&self, crash: Option<&str>) -> Result<()> {
-        let started = self.notify_at(self.port, crash)?;
-        *self.notify.borrow_mut() = Some(started);
-        Ok(())
-    }
-
-    /// Starts a second one beside the first.
-    pub(super) fn second_notify(&self) -> Result<Process> {
-        self.notify_at(self.second_port, None)
-    }
-
-    fn notify_at(&self, port: u16, crash: Option<&str>) -> Result<Process> {
-        let mut command = self.stage.postrider(&self.directory, &["notify", "run"]);
-        command.env("POSTRIDER__NOTIFY__LISTEN", format!("127.0.0.1:{port}"));
-        command.envs(crash.map(|crash| ("POSTRIDER_CRASH_AT", crash)));
-        let mut process = Process::start("notify run", command, &self.stage.path("notify.log"))?;
-        until_every(LOOK_EVERY, "notify run answers", PATIENCE, || {
-            match process.ended()? {
-                Some(status) => Err(Failure::new(format!("notify run ended with {status}"))),
-                None => Ok(TcpStream::connect(("127.0.0.1", port)).ok()),
-            }
-        })?;
-        Ok(process)
-    }
-
-    pub(super) fn stop_relay(&self) -> Result<()> {
-        stop(&self.relay)
-    }
-
-    pub(super) fn stop_notify(&self) -> Result<()> {
-        stop(&self.notify)
-    }
-
-    /// Waits until the relay has ended at its crash point.
-    pub(super) fn relay_died(&self) -> Result<()> {
-        died(&self.relay)
-    }
-
-    /// Waits until the service has ended at its crash point.
-    pub(super) fn notify_died(&self) -> Result<()> {
-        died(&self.notify)
-    }
-
-    /// Ends the service as a power cut would.
-    pub(super) fn kill_notify(&self) -> Result<()> {
-        let process = self.notify.borrow_mut().take();
-        process.map_or(Ok(()), Process::kill)
-    }
-
-    /// The most memory that the service has had resident.
-    pub(super) fn notify_peak_rss_mib(&self) -> Option<u64> {
-        self.notify.borrow().as_ref().and_then(Process::peak_rss_mib)
     }
 
     /// Pauses the outbox of deliveries, and waits until its relay has noticed.
@@ -363,33 +297,6 @@ pub(super) fn order() -> Happening<'static> {
         payload: json!({ "recipientType": "BROADCAST", "name": "Ann" }),
         at: None,
         told: &RESTAURANT,
-    }
-}
-
-fn is_running(process: &RefCell<Option<Process>>) -> Result<bool> {
-    match process.borrow_mut().as_mut() {
-        Some(process) => Ok(process.ended()?.is_none()),
-        None => Ok(false),
-    }
-}
-
-fn stop(process: &RefCell<Option<Process>>) -> Result<()> {
-    match process.borrow_mut().take() {
-        Some(process) => process.terminate(GOODBYE),
-        None => Ok(()),
-    }
-}
-
-fn died(process: &RefCell<Option<Process>>) -> Result<()> {
-    let Some(mut process) = process.borrow_mut().take() else {
-        return Err(Failure::new("it does not run"));
-    };
-    let status = process.wait(PATIENCE)?;
-    match aborted(status) {
-        true => Ok(()),
-        false => Err(Failure::new(format!(
-            "it ended with {status} and not by the crash point"
-        ))),
     }
 }
 

@@ -11,6 +11,7 @@ mod configuration;
 mod crashes;
 mod hook;
 mod house;
+mod processes;
 mod repeats;
 mod rules;
 
@@ -122,6 +123,7 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
     // What a listener holds is given back, and seen, when it stops.
     house.close()?;
     house.count()?.tell(&mut outcome);
+    outcome.went_well(house.finds_faults());
     let left = house.ready()?;
     outcome.check(left == 0, || format!("{left} messages are left in the queues"));
     outcome.figure("rounds", rounds);
