@@ -37,12 +37,12 @@ pub trait Board: Directory + Feed {
     /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
 
-    /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known,
-    /// or the board does not tell.
-    fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>> {
-        let _ = event_id;
-        Box::pin(async { Ok(None) })
-    }
+    /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known.
+    fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>>;
+
+    /// Has fan-outs that stand aside tried again; answers how many. They could not go on with the workflows of their
+    /// time, so whoever starts with other ones calls this: the event itself does not come again.
+    fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>>;
 
     /// Makes the notification of one digest whose window is over; false when there is none.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;

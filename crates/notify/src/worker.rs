@@ -75,9 +75,9 @@ impl Worker {
 
     async fn work(&self) {
         let mut pause = Duration::ZERO;
-        let mut purge_at = Instant::now();
+        let (mut resumed, mut purge_at) = (false, Instant::now());
         loop {
-            match self.round(&mut purge_at).await {
+            match self.round(&mut resumed, &mut purge_at).await {
                 Ok(true) => pause = Duration::ZERO,
                 Ok(false) => {
                     pause = Duration::ZERO;
@@ -93,7 +93,12 @@ impl Worker {
     }
 
     /// One step of everything; whether there was anything to do.
-    async fn round(&self, purge_at: &mut Instant) -> Result<bool, BoardError> {
+    async fn round(&self, resumed: &mut bool, purge_at: &mut Instant) -> Result<bool, BoardError> {
+        // What stood aside did so with the workflows of an earlier process.
+        if !*resumed {
+            self.board.resume().await?;
+            *resumed = true;
+        }
         let step = self.board.step().await?;
         let stepped = step.is_some();
         if let Some(step) = step {

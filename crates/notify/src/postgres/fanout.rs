@@ -1,11 +1,12 @@
 //! Occasions with more members than one chunk: each chunk is a transaction, which moves the fan-out on.
 
+use postrider_core::StoreError;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, failed};
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, Occasion, Step};
+use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
 /// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
 /// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
@@ -73,6 +74,35 @@ pub(super) async fn step(
         }
         stepped => Ok(Ok(Some(stepped?))),
     }
+}
+
+/// Those that stand aside are tried again.
+pub(super) async fn resume(tx: &Transaction<'_>, pg: &Pg) -> Result<u64, BoardError> {
+    let sql =
+        "UPDATE {notification_fanout} SET problem = NULL WHERE finished_at IS NULL AND problem IS NOT NULL";
+    let resumed = tx.execute_typed(&pg.names.sql(sql), &[]).await;
+    Ok(resumed.map_err(|error| failed(error, "having fan-outs tried again"))?)
+}
+
+/// How far the fan-out of an event is.
+pub(super) async fn progress(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    event_id: &str,
+) -> Result<Option<FanOut>, StoreError> {
+    let said = |error| failed(error, "looking how far a fan-out is");
+    let sql =
+        "SELECT stored, finished_at IS NOT NULL, problem FROM {notification_fanout} WHERE event_id = $1";
+    let rows = tx
+        .query_typed(&pg.names.sql(sql), &[(&event_id, Type::TEXT)])
+        .await;
+    let rows = rows.map_err(said)?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(FanOut {
+        stored: u64::try_from(row.try_get::<_, i64>(0).map_err(said)?).unwrap_or(0),
+        finished: row.try_get(1).map_err(said)?,
+        problem: row.try_get(2).map_err(said)?,
+    }))
 }
 
 /// Everything that can refuse the occasion comes before the first statement that writes.

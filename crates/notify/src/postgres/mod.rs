@@ -21,7 +21,7 @@ use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use postrider_postgres::{Outbox, PgEffects, PgHandler, error_kind};
 use tokio_postgres::Transaction;
 
-use crate::{Accepted, Board, BoardError, Occasion, Purged, Step, Workflows};
+use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
 use schema::Names;
 
 /// Notifications in PostgreSQL, in the database of a consumer. Clones are the same board.
@@ -122,6 +122,20 @@ impl Board for PgBoard {
         Box::pin(async {
             let stepped = self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg)));
             stepped.await?
+        })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>> {
+        Box::pin(self.transaction(&self.pg, |tx, pg| Box::pin(fanout::resume(tx, pg))))
+    }
+
+    fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>> {
+        Box::pin(async move {
+            let given = (&self.pg, event_id);
+            self.transaction(&given, |tx, (pg, event_id)| {
+                Box::pin(fanout::progress(tx, pg, event_id))
+            })
+            .await
         })
     }
 

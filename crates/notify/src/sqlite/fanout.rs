@@ -67,6 +67,15 @@ pub(super) fn step(
     }
 }
 
+/// Those that stand aside are tried again.
+pub(super) fn resume(tx: &Transaction<'_>) -> Result<u64, BoardError> {
+    let sql =
+        "UPDATE notification_fanout SET problem = NULL WHERE finished_at IS NULL AND problem IS NOT NULL";
+    let resumed = tx.execute(sql, []);
+    let resumed = resumed.map_err(|error| failed(error, "having fan-outs tried again"))?;
+    Ok(resumed as u64)
+}
+
 /// How far the fan-out of an event is.
 pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<FanOut>, StoreError> {
     let sql = "SELECT stored, finished_at IS NOT NULL, problem FROM notification_fanout WHERE event_id = ?1";

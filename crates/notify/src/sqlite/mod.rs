@@ -135,6 +135,10 @@ impl Board for SqliteBoard {
         Box::pin(async { self.transaction(fanout::step).await? })
     }
 
+    fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>> {
+        Box::pin(self.transaction(|tx, _| fanout::resume(tx)))
+    }
+
     fn fan_out<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<FanOut>, StoreError>> {
         let event_id = event_id.to_owned();
         Box::pin(self.read(move |tx, _| fanout::progress(tx, &event_id)))

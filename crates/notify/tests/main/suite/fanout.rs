@@ -124,6 +124,29 @@ pub(crate) async fn one_that_fails_holds_up_no_other(bench: &dyn Bench) {
     told_once(bench, "e1", 1_100).await;
 }
 
+/// Whoever starts with the workflow that was missing goes on: the event itself does not come again.
+pub(crate) async fn one_that_stands_aside_is_resumed(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 1_100).await;
+    assert!(accept(&board, menu("e1", "soup")).await.goes_on);
+    let rename = async |to: &str| {
+        let sql = format!("UPDATE notification_fanout SET workflow = '{to}' WHERE event_id = 'e1'");
+        bench.run(&sql).await;
+    };
+    rename("gone").await;
+    assert!(matches!(board.step().await, Err(BoardError::Occasion(_))));
+    let aside = board.fan_out("e1").await.expect("an answer").expect("a fan-out");
+    assert!(!aside.finished && aside.problem.is_some_and(|problem| problem.contains("gone")));
+    rename("menuchanged").await;
+    assert_eq!(board.step().await.expect("a step"), None, "it stands aside");
+    assert_eq!(board.resume().await.expect("resumed"), 1);
+    assert_eq!(finish(&board).await, 1);
+    told_once(bench, "e1", 1_100).await;
+    let done = board.fan_out("e1").await.expect("an answer").expect("a fan-out");
+    assert_eq!((done.stored, done.finished, done.problem), (1_100, true, None));
+    assert_eq!(board.resume().await.expect("nothing is left"), 0);
+    assert_eq!(board.fan_out("e2").await.expect("an answer"), None);
+}
+
 pub(crate) async fn accepting_again_changes_nothing(bench: &dyn Bench) {
     let board = crowd(bench, "soup", 1_100).await;
     let broadcast = || Occasion {

@@ -90,6 +90,7 @@ macro_rules! board_suite {
                 a_crash_between_chunks_loses_and_repeats_nothing
                 two_that_work_on_it_share_it
                 one_that_fails_holds_up_no_other
+                one_that_stands_aside_is_resumed
                 accepting_again_changes_nothing
             }
             digest {
