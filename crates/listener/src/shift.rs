@@ -224,6 +224,8 @@ impl<'a, E: Effects> Shift<'a, E> {
     fn forget(&mut self) {
         self.desk.forget();
         self.suspects.clear();
+        // Letters that could not be published were among it, and nothing here waits for their place any more.
+        self.inner.health().letters = None;
     }
 
     /// Starts what may run. While the database is away, one transaction at a time finds out whether it is back.
@@ -352,6 +354,10 @@ impl<'a, E: Effects> Shift<'a, E> {
         let was_stuck = {
             let mut health = self.inner.health();
             health.held = held;
+            if held == 0 {
+                // Whatever waited for the database was taken back. The next message finds out whether it works.
+                health.store = None;
+            }
             std::mem::replace(&mut health.stuck, stuck)
         };
         if stuck && !was_stuck {

@@ -153,16 +153,18 @@ impl<E: Effects> Shift<'_, E> {
             Outcome::Published(Err(failure)) => failure,
             _ => Failure::new(ErrorKind::Unknown, "the sink panicked"),
         };
-        self.inner.health().letters = Some(failure.text.clone());
+        delivery.place.failures = delivery.place.failures.saturating_add(1);
+        let until = self.now() + outage::pause(delivery.place.failures);
+        // One that was taken back in the meantime waits for nothing, and may never be a letter again.
+        if self.desk.back(slot, delivery, true, Some(until)) {
+            self.inner.health().letters = Some(failure.text.clone());
+        }
         if self.letters.failed(self.now(), failure.kind.as_str()).1 {
             self.inner.tell(&Note::LettersFailed {
                 advice: failure.kind.policy().sentence,
                 error: failure.text,
             });
         }
-        delivery.place.failures = delivery.place.failures.saturating_add(1);
-        let until = self.now() + outage::pause(delivery.place.failures);
-        self.desk.back(slot, delivery, true, Some(until));
     }
 
     /// Whoever is told that a handler failed or an id is reused has spoken with the database.
