@@ -111,6 +111,11 @@ impl fmt::Debug for Calls {
 impl Effects for Calls {
     type Handler = dyn Call;
 
+    /// A call cannot be undone because its neighbour failed.
+    fn most(&self) -> usize {
+        1
+    }
+
     /// One after the other. After an error those before it are recorded, and are not called for again.
     fn apply(
         &self,

@@ -231,9 +231,10 @@ impl<'a, E: Effects> Shift<'a, E> {
     /// Starts what may run. While the database is away, one transaction at a time finds out whether it is back.
     fn start(&mut self, now: Duration) {
         let settings = &self.inner.settings;
+        let batch = settings.batch.min(self.inner.effects.most()).max(1);
         let (most, batch) = match (self.suspects.is_empty(), self.store.is_on()) {
-            (true, false) => (settings.concurrency, settings.batch),
-            (true, true) => (1, settings.batch),
+            (true, false) => (settings.concurrency, batch),
+            (true, true) => (1, batch),
             (false, _) if self.telling => return,
             (false, _) => (1, 1),
         };

@@ -53,7 +53,6 @@ impl Play {
             .consumer("test")
             .handler(Arc::clone(outside) as Arc<dyn Call>)
             .retry(SOON)
-            .batch(1)
             .observer(stage.notes.clone())
             .dead_letters(DeadLetters::to(Arc::new(stage.dead.clone()), dead_address()))
             .build()
@@ -187,4 +186,24 @@ async fn a_failure_that_nobody_is_to_blame_for_is_never_charged() {
     }
     assert!(stage.dead.messages().is_empty());
     play.stop().await;
+}
+
+/// Calls cannot be undone: those beside one that fails are done, and count as done.
+#[tokio::test]
+async fn one_that_is_refused_costs_its_neighbours_nothing() {
+    let stage = Stage::new();
+    let outside = Outside::new(|event| match event.event_id() {
+        "25" => Err(CallError::Handler(HandlerError::reject("422"))),
+        _ => Ok(()),
+    });
+    let ids: Vec<String> = (0..50).map(|n| format!("{n:02}")).collect();
+    stage.put(ids.iter().map(|id| message(id, "k"))).await;
+    let play = Play::new(&stage, &outside);
+    stage.empty().await;
+    assert_eq!(outside.called(), ids, "each once");
+    let report = play.stop().await;
+    assert_eq!(
+        (report.effects, report.duplicates, report.dead_letters),
+        (49, 0, 1)
+    );
 }
