@@ -31,6 +31,9 @@ pub trait Effects: Send + Sync + 'static {
     /// a handler must leave nothing behind but what it does in its transaction.
     ///
     /// The same event twice among the deliveries takes effect once.
+    ///
+    /// Answers once for each delivery, in their order. An answer that is missing counts as an error: nobody could tell
+    /// whether that delivery may be acknowledged.
     fn apply(
         &self,
         consumer: Arc<str>,

@@ -324,13 +324,13 @@ impl<'a, E: Effects> Shift<'a, E> {
         }
         match (job, outcome) {
             (
-                Some(Job::Apply { places, .. }),
+                Some(Job::Apply { places, deliveries }),
                 Outcome::Applied {
                     answer: Ok(applied),
                     took,
                 },
             ) => {
-                self.applied(&places, &applied, took);
+                self.applied(places, &deliveries, &applied, took);
             }
             (
                 Some(Job::Apply { places, deliveries }),

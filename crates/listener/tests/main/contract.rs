@@ -71,6 +71,27 @@ impl Effects for Odd {
     }
 }
 
+/// Fault D4. Which of them took effect is not known, and to acknowledge all would lose one without a word.
+#[tokio::test]
+async fn answers_that_are_too_few_acknowledge_nothing() {
+    let stage = Stage::new();
+    let effects = Odd::new(&stage, usize::MAX, true);
+    stage.put((0..5).map(|n| message(&format!("e{n}"), "k"))).await;
+    let play = effects.play(&stage);
+    until("the last of a line fails more often than it may", || {
+        stage.notes.count("WillRetry") > 5
+    })
+    .await;
+    assert_eq!(stage.queue.messages().len(), 5, "nothing is acknowledged");
+    assert!(stage.dead.messages().is_empty());
+    effects.short.store(false, Ordering::SeqCst);
+    stage.empty().await;
+    let mut rows = stage.effects.rows();
+    rows.sort();
+    assert_eq!(rows, ["e0", "e1", "e2", "e3", "e4"]);
+    drop(play);
+}
+
 #[tokio::test]
 async fn effects_are_given_no_more_than_they_take() {
     for (most, largest) in [(0, 1), (1, 1), (3, 3), (usize::MAX, 40)] {

@@ -113,7 +113,7 @@ impl Inbox {
         event_id: &str,
     ) -> Result<bool, StoreError> {
         let marks = self.first_all(tx, consumer, &[(event_id, None)]).await?;
-        Ok(marks.contains(&Recorded::Now))
+        Ok(Recorded::only(marks)? == Recorded::Now)
     }
 
     /// The same, keeping the hash of the payload beside the id, so that a reused id can be told from a repeated event:
@@ -126,7 +126,7 @@ impl Inbox {
         hash: Option<&str>,
     ) -> Result<bool, FirstError> {
         let marks = self.first_all(tx, consumer, &[(event_id, hash)]).await;
-        let mark = Recorded::only(marks.map_err(FirstError::Store)?);
+        let mark = marks.and_then(Recorded::only).map_err(FirstError::Store)?;
         mark.is_first(event_id, hash).map_err(FirstError::Reused)
     }
 
