@@ -35,6 +35,7 @@ mod faults;
 mod full;
 mod history;
 mod inbox;
+mod inbox_table;
 mod large;
 mod late;
 mod locks;
