@@ -1,11 +1,12 @@
 //! The consumer's record of what has taken effect.
 //!
 //! `record` has the statements, `once` runs an effect of the caller's, `effects` runs those of a listener on a `pool`
-//! of connections, and `forget` removes records.
+//! of connections, `forget` removes records, and `migrate` makes the table.
 
 mod console;
 mod effects;
 mod forget;
+mod migrate;
 mod once;
 mod pool;
 mod record;
@@ -13,10 +14,13 @@ mod record;
 mod sqlx;
 
 use postrider_core::{FirstError, Recorded, StoreError, refuse_unfit};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::Transaction;
 
 use crate::error::store_error;
 use crate::ident::{IdentError, Tables};
+
+#[cfg(test)]
+pub(crate) use forget::{PURGE, PURGE_OF};
 
 pub use effects::{PgEffects, PgHandler, handler};
 use record::{Entry, Insert};
@@ -67,29 +71,6 @@ impl Inbox {
     pub fn in_schema(schema: &str, table: &str) -> Result<Inbox, IdentError> {
         let tables = Tables::new(schema, table)?;
         Ok(Self { tables })
-    }
-
-    /// The statements that make the table, for whoever makes it by other means.
-    ///
-    /// ```
-    /// let sql = postrider_postgres::Inbox::default().sql();
-    /// assert!(sql.contains(r#"CREATE TABLE IF NOT EXISTS "public"."inbox""#));
-    /// ```
-    pub fn sql(&self) -> String {
-        self.tables.sql(include_str!("../sql/inbox.sql"))
-    }
-
-    /// Makes the table where it is missing.
-    pub async fn migrate(&self, client: &Client) -> Result<(), StoreError> {
-        // Listeners start together, and `IF NOT EXISTS` looks before it waits: one at a time.
-        let turn = format!(
-            "SELECT pg_advisory_xact_lock(hashtextextended('postrider {}', 0));",
-            self.tables.prefix()
-        );
-        client
-            .batch_execute(&format!("{turn}\n{}", self.sql()))
-            .await
-            .map_err(|error| store_error(error, "making the inbox table"))
     }
 
     /// Records an event in the transaction of its effect; false when it has taken effect before. Call it before the

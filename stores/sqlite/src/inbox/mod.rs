@@ -15,6 +15,9 @@ use rusqlite::{Connection, Transaction};
 use crate::error::store_error;
 use crate::ident::{IdentError, Tables};
 
+#[cfg(test)]
+pub(crate) use forget::{PURGE, PURGE_OF};
+
 pub use effects::{SqliteEffects, SqliteHandler, handler};
 
 /// The inbox of a consumer's database: an event takes effect once per consumer, however often it is delivered.
