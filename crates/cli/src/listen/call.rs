@@ -81,7 +81,9 @@ impl Post {
                 let error = HandlerError::retry(text).blame(Blame::Unclear);
                 return Err(CallError::Handler(error));
             }
-            408 | 425 | 500..=599 => Blame::Unclear,
+            // A token that expired or a path that is not there refuses every event: while nothing gets through, no
+            // event is to blame.
+            401 | 403 | 404 | 405 | 408 | 425 | 500..=599 => Blame::Unclear,
             _ => return Err(CallError::Handler(HandlerError::reject(said))),
         };
         let error = HandlerError::retry(said).blame(blame);
