@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
-    Turns, to_record,
+    StoreErrorKind, Turns, to_record,
 };
 
 /// Something outside of the database that is called for an event: another service, a device, a person.
@@ -21,7 +21,12 @@ pub enum CallError {
     Handler(HandlerError),
     /// Whoever is called is away, and would be for any event: nothing is charged, and nothing more is received until a
     /// call gets through.
-    Away(StoreError),
+    Away {
+        /// What happened.
+        text: String,
+        /// What to do about it.
+        advice: &'static str,
+    },
 }
 
 /// [`Effects`] that happen elsewhere, with an inbox in front of them.
@@ -82,7 +87,10 @@ impl Calls {
         }
         handler.call(event).await.map_err(|error| match error {
             CallError::Handler(error) => ApplyError::Handler { at, error },
-            CallError::Away(error) => ApplyError::Store(error),
+            CallError::Away { text, advice } => {
+                let error = StoreError::new(StoreErrorKind::Unreachable, text);
+                ApplyError::Store(error.with_advice(advice))
+            }
         })?;
         tracing::debug!(consumer, event_id = event.event_id(), "called, to be recorded");
         // It has happened. To give up now would make it happen again, so a database that is away is waited for.

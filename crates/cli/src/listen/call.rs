@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::fmt::rfc2822;
 use postrider_admin::{Answered, Unanswered, Webhook};
-use postrider_core::{Blame, BoxFuture, HandlerError, Received, StoreError, StoreErrorKind, header};
+use postrider_core::{Blame, BoxFuture, HandlerError, Received, header};
 use postrider_listener::{Call, CallError};
 
 /// Headers of the message that keep their names: our own, and those that every service knows.
@@ -105,9 +105,8 @@ impl Call for Post {
             match called {
                 Ok(Ok(answered)) => self.judge(&answered),
                 Ok(Err(Unanswered { reached: false, text })) => {
-                    let error = StoreError::new(StoreErrorKind::Unreachable, text);
                     let advice = "check that what is called runs, its address and its certificate";
-                    Err(CallError::Away(error.with_advice(advice)))
+                    Err(CallError::Away { text, advice })
                 }
                 Ok(Err(Unanswered { text, .. })) => unclear(text),
                 Err(_) => unclear(format!("{} did not answer in time", self.url.host())),

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use postrider_core::{
-    Blame, BoxFuture, HandlerError, InboxConsole, Received, Records, StoreError, StoreErrorKind,
-};
+use postrider_core::{Blame, BoxFuture, HandlerError, InboxConsole, Received, Records, StoreErrorKind};
 use postrider_listener::{Call, CallError, Calls, DeadLetters, Listener, Report};
 use postrider_testkit::wait::until;
 use tokio::task::JoinHandle;
@@ -114,10 +112,10 @@ async fn whoever_is_away_pauses_consumption_and_costs_no_attempt() {
     let away = Arc::new(Mutex::new(true));
     let is_away = Arc::clone(&away);
     let outside = Outside::new(move |_| match *is_away.lock().unwrap() {
-        true => Err(CallError::Away(StoreError::new(
-            StoreErrorKind::Unreachable,
-            "nobody there",
-        ))),
+        true => Err(CallError::Away {
+            text: "nobody there".to_owned(),
+            advice: "start it",
+        }),
         false => Ok(()),
     });
     let play = Play::new(&stage, &outside);
