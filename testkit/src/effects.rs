@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use postrider_core::{
-    Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, StoreError, StoreErrorKind, unfit_record,
+    Applied, ApplyError, BoxFuture, Effects, HandlerError, Received, StoreError, StoreErrorKind, to_record,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -104,13 +104,13 @@ impl MemoryEffects {
     async fn record(
         &self,
         consumer: &Arc<str>,
-        deliveries: &[Received],
+        events: &[(&str, Option<&str>)],
     ) -> Result<(Vec<bool>, Locks<'_>), ApplyError> {
         loop {
             let ended = self.shared.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if let Some(recorded) = self.try_record(consumer, deliveries)? {
+            if let Some(recorded) = self.try_record(consumer, events)? {
                 return Ok(recorded);
             }
             ended.await;
@@ -120,19 +120,19 @@ impl MemoryEffects {
     fn try_record(
         &self,
         consumer: &Arc<str>,
-        deliveries: &[Received],
+        events: &[(&str, Option<&str>)],
     ) -> Result<Option<(Vec<bool>, Locks<'_>)>, ApplyError> {
         let mut state = self.state();
         state.answer().map_err(ApplyError::Store)?;
-        let record = |one: &Received| (Arc::clone(consumer), one.record_id.clone());
-        if deliveries.iter().any(|one| state.locked.contains(&record(one))) {
+        let record = |id: &str| (Arc::clone(consumer), id.to_owned());
+        if events.iter().any(|(id, _)| state.locked.contains(&record(id))) {
             return Ok(None);
         }
         let mut mine: BTreeMap<Record, Option<String>> = BTreeMap::new();
-        let mut news = Vec::with_capacity(deliveries.len());
-        for (at, delivery) in deliveries.iter().enumerate() {
-            let record = record(delivery);
-            let hash = delivery.payload_hash().map(str::to_owned);
+        let mut news = Vec::with_capacity(events.len());
+        for (at, (id, hash)) in events.iter().enumerate() {
+            let record = record(id);
+            let hash = hash.map(str::to_owned);
             let known = state.records.get(&record).map(|kept| &kept.hash);
             let known = known.or_else(|| mine.get(&record)).cloned();
             match (&known, &hash) {
@@ -182,8 +182,8 @@ impl Effects for MemoryEffects {
         handler: Arc<MemoryHandler>,
     ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
         Box::pin(async move {
-            refuse_unfit(&deliveries)?;
-            let (news, locks) = self.record(&consumer, &deliveries).await?;
+            let events = to_record(&deliveries)?;
+            let (news, locks) = self.record(&consumer, &events).await?;
             let work = Work::default();
             for (at, delivery) in deliveries.iter().enumerate().filter(|(at, _)| news[*at]) {
                 let done = handler(delivery.clone(), work.clone()).await;
@@ -193,18 +193,6 @@ impl Effects for MemoryEffects {
             let applied = |new| if new { Applied::Now } else { Applied::Before };
             Ok(news.into_iter().map(applied).collect())
         })
-    }
-}
-
-/// As every database does, whose indexes do not hold every id.
-fn refuse_unfit(deliveries: &[Received]) -> Result<(), ApplyError> {
-    let unfit = |(at, one): (usize, &Received)| Some((at, unfit_record(&one.record_id)?));
-    match deliveries.iter().enumerate().find_map(unfit) {
-        Some((at, reason)) => Err(ApplyError::Handler {
-            at,
-            error: HandlerError::reject(reason),
-        }),
-        None => Ok(()),
     }
 }
 

@@ -50,7 +50,7 @@ impl Listeners {
         registry.register("postrider_listener_dead_letters",
             "Messages that went to the dead letters, by cause", self.dead_letters.clone());
         registry.register("postrider_listener_handler_seconds",
-            "From the beginning of a transaction to its commit, for each event in it", self.seconds.clone());
+            "Once a transaction: its time, divided by the events that took effect in it", self.seconds.clone());
     }
 }
 

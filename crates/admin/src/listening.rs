@@ -1,5 +1,6 @@
 //! How the listeners of this process are: `/health/listener` and its gauges.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use postrider_core::Effects;
@@ -34,13 +35,13 @@ impl Listening {
         registry.register("postrider_listener_held", held, self.held.clone());
     }
 
-    /// Shows in the gauges how all are.
+    /// Shows in the gauges how all are. A consumer with several queues has a listener for each: it is well when all of
+    /// them are.
     pub(crate) fn show(&self) {
-        for (consumer, health) in self.ask() {
+        for (consumer, (well, held)) in by_consumer(self.ask()) {
             let labels: Labels = vec![("consumer", consumer)];
-            let well = f64::from(u8::from(health.is_well()));
-            self.well.get_or_create(&labels).set(well);
-            self.held.get_or_create(&labels).set(health.held as f64);
+            self.well.get_or_create(&labels).set(f64::from(u8::from(well)));
+            self.held.get_or_create(&labels).set(held as f64);
         }
     }
 
@@ -65,6 +66,17 @@ impl Listening {
     }
 }
 
+/// Whether all of a consumer's listeners are well, and how much they hold together.
+fn by_consumer(asked: Vec<(String, Health)>) -> BTreeMap<String, (bool, usize)> {
+    let mut all = BTreeMap::new();
+    for (consumer, health) in asked {
+        let (well, held) = all.entry(consumer).or_insert((true, 0));
+        *well &= health.is_well();
+        *held += health.held;
+    }
+    all
+}
+
 fn one(consumer: &str, health: &Health) -> Value {
     json!({
         "consumer": consumer,
@@ -82,5 +94,23 @@ fn word(well: bool) -> &'static str {
     match well {
         true => "healthy",
         false => "failing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumer_is_well_when_all_of_its_listeners_are() {
+        let health = |running, held| {
+            let mut health = Health::default();
+            (health.running, health.held) = (running, held);
+            health
+        };
+        let asked = [("a", true, 2), ("a", false, 3), ("a", true, 0), ("b", true, 1)];
+        let asked = asked.map(|(consumer, running, held)| (consumer.to_owned(), health(running, held)));
+        let all = by_consumer(asked.into());
+        assert_eq!((all["a"], all["b"], all.len()), ((false, 5), (true, 1), 2));
     }
 }

@@ -15,6 +15,13 @@ pub trait Effects: Send + Sync + 'static {
     /// What is called for each event that has not taken effect, with the transaction to work in.
     type Handler: ?Sized + Send + Sync + 'static;
 
+    /// How many deliveries a call of [`Effects::apply`] may have, at least 1: as many as are all or nothing together.
+    /// No bound unless this says otherwise. Where effects cannot be undone it is 1, or those that came before one that
+    /// fails would have happened, and nobody would know.
+    fn most(&self) -> usize {
+        usize::MAX
+    }
+
     /// In one transaction: records these deliveries, runs the handler for each that was not recorded before, in their
     /// order, and commits. The record is inserted before the handler runs, so of two deliveries of one event at once
     /// the second waits and then finds it recorded.
@@ -24,6 +31,9 @@ pub trait Effects: Send + Sync + 'static {
     /// a handler must leave nothing behind but what it does in its transaction.
     ///
     /// The same event twice among the deliveries takes effect once.
+    ///
+    /// Answers once for each delivery, in their order. An answer that is missing counts as an error: nobody could tell
+    /// whether that delivery may be acknowledged.
     fn apply(
         &self,
         consumer: Arc<str>,

@@ -28,9 +28,13 @@ impl Recorded {
         }
     }
 
-    /// What was said of the only event of a call.
-    pub fn only(mut said: Vec<Recorded>) -> Self {
-        said.pop().unwrap_or(Recorded::Before)
+    /// What was said of the only event of a call. An inbox that says anything else than one thing of it is in error:
+    /// silence taken for a repetition would lose the event.
+    pub fn only(said: Vec<Recorded>) -> Result<Self, StoreError> {
+        <[Recorded; 1]>::try_from(said).map(|[one]| one).map_err(|said| {
+            let text = format!("the inbox gave {} answers for one event", said.len());
+            StoreError::new(StoreErrorKind::Corrupt, text)
+        })
     }
 
     /// What becomes of the deliveries of a batch, in their order; an id that was reused is an error.
@@ -234,5 +238,16 @@ mod tests {
         assert_eq!(fit_hash(Some("a\0")), None);
         assert_eq!(fit_hash(Some("")), None);
         assert_eq!(fit_hash(Some("ab")), Some("ab"));
+    }
+
+    /// Fault D4.
+    #[test]
+    fn silence_is_no_repetition() {
+        assert_eq!(Recorded::only(vec![Recorded::Now]).unwrap(), Recorded::Now);
+        assert_eq!(Recorded::only(vec![Recorded::Before]).unwrap(), Recorded::Before);
+        for said in [vec![], vec![Recorded::Now, Recorded::Before]] {
+            let error = Recorded::only(said).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        }
     }
 }

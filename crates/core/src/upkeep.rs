@@ -61,7 +61,9 @@ pub trait Upkeep: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Puts rows of an archive where a replay finds them, and says how far the job has come, in one transaction.
+    /// Puts rows of an archive where a replay finds them, and says how far the job has come, in one transaction. The
+    /// cursors of such a job grow as texts. Rows that do not lead beyond where it is are there: somebody else goes on
+    /// with the same job, and they are not written again.
     fn restore(
         &self,
         job: JobId,

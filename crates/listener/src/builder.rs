@@ -191,7 +191,8 @@ impl<E: Effects> ListenerBuilder<E> {
     }
 
     /// How many events share one transaction when there are many; 50 by default. When one of them fails, all are done
-    /// over, each in a transaction of its own. 1 gives every event its own from the start.
+    /// over, each in a transaction of its own. 1 gives every event its own from the start. Effects that take fewer at a
+    /// time ([`Effects::most`]) are never given more.
     pub fn batch(mut self, events: usize) -> Self {
         self.settings.batch = events;
         self

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use postrider_core::{
     Applied, ApplyError, BoxFuture, Effects, HandlerError, InboxConsole, Received, Recorded, StoreError,
-    Turns, to_record,
+    StoreErrorKind, Turns, to_record,
 };
 
 /// Something outside of the database that is called for an event: another service, a device, a person.
@@ -21,7 +21,12 @@ pub enum CallError {
     Handler(HandlerError),
     /// Whoever is called is away, and would be for any event: nothing is charged, and nothing more is received until a
     /// call gets through.
-    Away(StoreError),
+    Away {
+        /// What happened.
+        text: String,
+        /// What to do about it.
+        advice: &'static str,
+    },
 }
 
 /// [`Effects`] that happen elsewhere, with an inbox in front of them.
@@ -82,18 +87,24 @@ impl Calls {
         }
         handler.call(event).await.map_err(|error| match error {
             CallError::Handler(error) => ApplyError::Handler { at, error },
-            CallError::Away(error) => ApplyError::Store(error),
+            CallError::Away { text, advice } => {
+                let error = StoreError::new(StoreErrorKind::Unreachable, text);
+                ApplyError::Store(error.with_advice(advice))
+            }
         })?;
         tracing::debug!(consumer, event_id = event.event_id(), "called, to be recorded");
         // It has happened. To give up now would make it happen again, so a database that is away is waited for.
-        let mut turns = Turns::default();
+        let (mut turns, mut asked) = (Turns::default(), false);
         loop {
             let (whose, which, its_hash) = names();
             let error = match self.inbox.record(whose, which, its_hash).await {
-                // Somebody else who had the same event at the same moment called, too.
+                // Somebody else who had the same event at the same moment called, too, and is counted; unless it was
+                // we, and the answer was lost.
+                Ok(Recorded::Before) if !asked => return Ok(Applied::Before),
                 Ok(_) => return Ok(Applied::Now),
                 Err(error) => error,
             };
+            asked = true;
             match turns.next() {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => return Err(ApplyError::Store(error)),
@@ -110,6 +121,11 @@ impl fmt::Debug for Calls {
 
 impl Effects for Calls {
     type Handler = dyn Call;
+
+    /// A call cannot be undone because its neighbour failed.
+    fn most(&self) -> usize {
+        1
+    }
 
     /// One after the other. After an error those before it are recorded, and are not called for again.
     fn apply(

@@ -114,21 +114,22 @@ impl<T> Desk<T> {
     }
 
     /// It ran and takes its place in its line again: from now on without company if it is to run alone, and not before
-    /// a time if there is one.
-    pub(crate) fn back(&mut self, slot: Slot, item: T, alone: bool, until: Option<Duration>) {
+    /// a time if there is one. False when it was forgotten: it is gone.
+    pub(crate) fn back(&mut self, slot: Slot, item: T, alone: bool, until: Option<Duration>) -> bool {
         self.end_of_run(slot);
         let Some(held) = self.held.get_mut(&slot) else {
-            return;
+            return false;
         };
         if held.forgotten {
             self.remove(slot);
-            return;
+            return false;
         }
         held.item = Some(item);
         held.alone |= alone;
         held.until = until;
         let key = held.key.clone();
         self.look_at(slot, key.as_ref());
+        true
     }
 
     /// Has those run whose time has come.

@@ -8,9 +8,10 @@ pub struct Health {
     pub running: bool,
     /// Why the broker cannot be read, while it cannot.
     pub source: Option<Box<str>>,
-    /// Why effects cannot happen, while they cannot: their database, or whoever is called for them, is away.
+    /// Why effects cannot happen, while they cannot and something is held: their database, or whoever is called for
+    /// them, is away.
     pub store: Option<Box<str>>,
-    /// Why dead letters cannot be published, while they cannot.
+    /// Why dead letters cannot be published, while they cannot and one is held.
     pub letters: Option<Box<str>>,
     /// Messages that were received and not settled.
     pub held: usize,

@@ -225,14 +225,17 @@ impl<'a, E: Effects> Shift<'a, E> {
     fn forget(&mut self) {
         self.desk.forget();
         self.suspects.clear();
+        // Letters that could not be published were among it, and nothing here waits for their place any more.
+        self.inner.health().letters = None;
     }
 
     /// Starts what may run. While the database is away, one transaction at a time finds out whether it is back.
     fn start(&mut self, now: Duration) {
         let settings = &self.inner.settings;
+        let batch = settings.batch.min(self.inner.effects.most()).max(1);
         let (most, batch) = match (self.suspects.is_empty(), self.store.is_on()) {
-            (true, false) => (settings.concurrency, settings.batch),
-            (true, true) => (1, settings.batch),
+            (true, false) => (settings.concurrency, batch),
+            (true, true) => (1, batch),
             (false, _) if self.telling => return,
             (false, _) => (1, 1),
         };
@@ -322,13 +325,13 @@ impl<'a, E: Effects> Shift<'a, E> {
         }
         match (job, outcome) {
             (
-                Some(Job::Apply { places, .. }),
+                Some(Job::Apply { places, deliveries }),
                 Outcome::Applied {
                     answer: Ok(applied),
                     took,
                 },
             ) => {
-                self.applied(&places, &applied, took);
+                self.applied(places, &deliveries, &applied, took);
             }
             (
                 Some(Job::Apply { places, deliveries }),
@@ -353,6 +356,10 @@ impl<'a, E: Effects> Shift<'a, E> {
         let was_stuck = {
             let mut health = self.inner.health();
             health.held = held;
+            if held == 0 {
+                // Whatever waited for the database was taken back. The next message finds out whether it works.
+                health.store = None;
+            }
             std::mem::replace(&mut health.stuck, stuck)
         };
         if stuck && !was_stuck {

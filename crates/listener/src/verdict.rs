@@ -16,11 +16,21 @@ use crate::shift::{Outcome, Shift};
 
 impl<E: Effects> Shift<'_, E> {
     /// The transaction is committed: nothing of it is ever delivered again.
-    pub(crate) fn applied(&mut self, places: &[(Slot, Place)], applied: &[Applied], took: Duration) {
+    pub(crate) fn applied(
+        &mut self,
+        places: Vec<(Slot, Place)>,
+        deliveries: &[Received],
+        applied: &[Applied],
+        took: Duration,
+    ) {
+        if applied.len() != places.len() {
+            let error = unanswered(applied.len(), places.len());
+            return self.not_applied(places, deliveries, ApplyError::Store(error));
+        }
         self.store_works();
         for (slot, place) in places {
             self.verdicts.push((place.tag, Verdict::Done));
-            self.desk.done(*slot);
+            self.desk.done(slot);
         }
         let duplicates = applied.iter().filter(|one| **one == Applied::Before).count();
         // A repetition calls no handler, and so says nothing about whether one can work.
@@ -153,16 +163,18 @@ impl<E: Effects> Shift<'_, E> {
             Outcome::Published(Err(failure)) => failure,
             _ => Failure::new(ErrorKind::Unknown, "the sink panicked"),
         };
-        self.inner.health().letters = Some(failure.text.clone());
+        delivery.place.failures = delivery.place.failures.saturating_add(1);
+        let until = self.now() + outage::pause(delivery.place.failures);
+        // One that was taken back in the meantime waits for nothing, and may never be a letter again.
+        if self.desk.back(slot, delivery, true, Some(until)) {
+            self.inner.health().letters = Some(failure.text.clone());
+        }
         if self.letters.failed(self.now(), failure.kind.as_str()).1 {
             self.inner.tell(&Note::LettersFailed {
                 advice: failure.kind.policy().sentence,
                 error: failure.text,
             });
         }
-        delivery.place.failures = delivery.place.failures.saturating_add(1);
-        let until = self.now() + outage::pause(delivery.place.failures);
-        self.desk.back(slot, delivery, true, Some(until));
     }
 
     /// Whoever is told that a handler failed or an id is reused has spoken with the database.
@@ -190,6 +202,14 @@ impl<E: Effects> Shift<'_, E> {
             });
         }
     }
+}
+
+/// What is said of effects that did not answer for each delivery. To acknowledge those without an answer might lose
+/// them.
+fn unanswered(answers: usize, deliveries: usize) -> StoreError {
+    let text = format!("the effects of {deliveries} deliveries have {answers} answers");
+    StoreError::new(StoreErrorKind::Other, text)
+        .with_advice("mend what implements `Effects`: it answers once for each delivery")
 }
 
 /// Whether no other event would fare better.

@@ -1,6 +1,7 @@
 //! Plans of the relay's statements: the same for empty, fresh, filled and badly analysed tables.
 
 mod before;
+mod inbox;
 
 use postrider_core::Schema;
 use postrider_testkit::servers::Postgres;

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use crate::ident::Tables;
+use crate::inbox::{Inbox, PURGE, PURGE_OF};
 use crate::schema::migrations;
 use crate::{decode, heads, read, settle, timed, write};
 
@@ -171,6 +172,33 @@ fn statements_find_their_rows_by_index() {
     // Statistics of small tables are what turns plans most easily.
     connection.execute_batch(FEW_ROWS).unwrap();
     check(&connection, &tables, "with the statistics of a few rows");
+}
+
+/// Fault D19. The oldest records may be those of a consumer that is gone.
+#[test]
+fn a_purge_of_the_inbox_looks_at_what_it_removes() {
+    let connection = Connection::open_in_memory().unwrap();
+    let inbox = Inbox::default();
+    inbox.migrate(&connection).unwrap();
+    let own = "SEARCH inbox USING PRIMARY KEY (consumer=? AND event_id=?)";
+    for when in ["without statistics", "with the statistics of a few rows"] {
+        for (template, finds) in [
+            (
+                PURGE_OF,
+                "SEARCH inbox USING COVERING INDEX inbox_consumer_time (consumer=? AND processed_at<?)",
+            ),
+            (
+                PURGE,
+                "SEARCH inbox USING COVERING INDEX inbox_time (processed_at<?)",
+            ),
+        ] {
+            let sql = Tables::inbox().sql(template);
+            assert_eq!(plan(&connection, &sql), [own, finds], "{when}: {template}");
+        }
+        let rows = "INSERT INTO inbox (consumer, event_id) VALUES ('a', '1'), ('b', '1'); ANALYZE";
+        connection.execute_batch(rows).unwrap();
+        connection.execute_batch("DELETE FROM inbox").unwrap();
+    }
 }
 
 const FEW_ROWS: &str = "

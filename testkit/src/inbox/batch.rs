@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use postrider_core::{Applied, Received};
+use postrider_core::{Applied, ApplyError, HandlerError, Received};
 
-use super::bench::{Bench, CONSUMER, calls, nothing, received};
+use super::bench::{Bench, CONSUMER, calls, fails, nothing, received};
 
 pub(super) async fn handlers_run_in_order(bench: Bench) {
     let ids = ["c", "a", "d", "b", "e"];
@@ -56,6 +56,30 @@ pub(super) async fn batches_that_overlap_in_another_order_do_not_stand_still(ben
         now += task.await.unwrap();
     }
     assert_eq!((now, bench.inbox.effects().await.len()), (EVENTS, EVENTS));
+}
+
+/// What a listener is told to give it at most is what it undoes together.
+pub(super) async fn as_many_as_it_takes_are_all_or_nothing(bench: Bench) {
+    // As many as a listener holds unless it is told otherwise.
+    const HELD: usize = 200;
+    let effects = bench.open().await;
+    let most = effects.most().min(HELD);
+    assert!(most > 0, "effects that take nothing have none");
+    let ids: Vec<String> = (1..most)
+        .map(|n| format!("e{n:03}"))
+        .chain(["last".to_owned()])
+        .collect();
+    let batch = || ids.iter().map(|id| received(id)).collect();
+    let script = fails("last", || HandlerError::retry("not now"));
+    let failed = effects.apply(CONSUMER, batch(), script).await;
+    match &failed {
+        Err(ApplyError::Handler { at, .. }) => assert_eq!(*at, most - 1),
+        _ => panic!("the last one failed: {failed:?}"),
+    }
+    bench.took_effect(&[]).await;
+    let applied = effects.apply(CONSUMER, batch(), nothing()).await;
+    assert_eq!(applied.unwrap(), vec![Applied::Now; most], "an answer for each");
+    assert_eq!(bench.inbox.effects().await, ids);
 }
 
 pub(super) async fn nothing_is_nothing(bench: Bench) {

@@ -18,6 +18,8 @@ cases! { $ inbox_suite, inbox, "Effects"
         a_panic_leaves_nothing_behind;
         one_that_fails_undoes_its_batch;
         an_error_that_is_passed_over_is_an_error [Trips];
+        a_transaction_that_a_handler_rolls_back_is_an_error [Ends];
+        a_transaction_that_a_handler_commits_is_an_error [Ends];
         an_id_that_cannot_be_recorded_is_rejected;
     }
     reused {
@@ -30,6 +32,7 @@ cases! { $ inbox_suite, inbox, "Effects"
         an_event_twice_in_a_batch_takes_effect_once;
         some_took_effect_before;
         batches_that_overlap_in_another_order_do_not_stand_still;
+        as_many_as_it_takes_are_all_or_nothing;
         nothing_is_nothing;
     }
     elsewhere {

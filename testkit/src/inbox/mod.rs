@@ -30,6 +30,8 @@ pub enum Feature {
     Forget,
     /// A statement that fails can undo the transaction: see [`TRIPS`].
     Trips,
+    /// A handler can end the transaction: see [`ROLLS_BACK`] and [`COMMITS`].
+    Ends,
 }
 
 /// What a harness can do, as data.
@@ -45,6 +47,13 @@ pub type Script = dyn Fn(&Received) -> BoxFuture<'static, Result<(), HandlerErro
 /// The id of an event whose handler, behind the effect, passes over an error that undoes its transaction; needed unless
 /// the harness lacks [`Feature::Trips`].
 pub const TRIPS: &str = "trips";
+
+/// The id of an event whose handler, behind the effect, rolls its transaction back; needed unless the harness lacks
+/// [`Feature::Ends`].
+pub const ROLLS_BACK: &str = "rolls back";
+
+/// The same, for a handler that commits it.
+pub const COMMITS: &str = "commits";
 
 /// How a backend lends itself to the suite.
 pub trait EffectsHarness: Send + Sync {
@@ -89,6 +98,9 @@ pub trait TestInbox: Send + Sync {
 /// An `Effects` whose handler inserts the event's id into the table of effects and then follows the script. Its type is
 /// gone here: every backend has handlers of its own kind.
 pub trait Applies: Send + Sync {
+    /// As [`Effects::most`](postrider_core::Effects::most) says.
+    fn most(&self) -> usize;
+
     /// As [`Effects::apply`](postrider_core::Effects::apply) does.
     fn apply(
         &self,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use postrider_core::{Applied, ApplyError, HandlerError};
 
-use super::TRIPS;
 use super::bench::{Bench, CONSUMER, calls, fails, nothing, received};
+use super::{COMMITS, ROLLS_BACK, TRIPS};
 
 /// Fault D4.
 pub(super) async fn a_handler_that_fails_leaves_nothing_behind(bench: Bench) {
@@ -81,6 +81,41 @@ pub(super) async fn an_error_that_is_passed_over_is_an_error(bench: Bench) {
         .await;
     assert_eq!(applied.unwrap(), [Applied::Now; 2]);
     bench.took_effect(&["a", "b"]).await;
+}
+
+/// Fault D4. With the transaction its record is gone: to answer that it took effect would lose it.
+pub(super) async fn a_transaction_that_a_handler_rolls_back_is_an_error(bench: Bench) {
+    let effects = bench.open().await;
+    for _ in 0..3 {
+        let failed = effects
+            .apply(CONSUMER, vec![received(ROLLS_BACK)], nothing())
+            .await;
+        assert!(matches!(failed, Err(ApplyError::Handler { .. })), "{failed:?}");
+        bench.took_effect(&[]).await;
+    }
+    // Those behind it may have written without a transaction, and each is done over; nobody is lost.
+    let batch = ["a", ROLLS_BACK, "b"].map(received).to_vec();
+    let failed = effects.apply(CONSUMER, batch, nothing()).await;
+    assert!(matches!(failed, Err(ApplyError::Handler { .. })), "{failed:?}");
+    let applied = effects
+        .apply(CONSUMER, ["a", "b"].map(received).to_vec(), nothing())
+        .await;
+    assert_eq!(applied.unwrap(), [Applied::Now; 2]);
+    assert!(bench.inbox.effects().await.ends_with(&["a".into(), "b".into()]));
+}
+
+/// Fault D4. It has happened, and its next delivery finds that out; until then nobody says that all is well.
+pub(super) async fn a_transaction_that_a_handler_commits_is_an_error(bench: Bench) {
+    let effects = bench.open().await;
+    let failed = effects.apply(CONSUMER, vec![received(COMMITS)], nothing()).await;
+    assert!(matches!(failed, Err(ApplyError::Handler { .. })), "{failed:?}");
+    for _ in 0..2 {
+        let applied = effects.apply(CONSUMER, vec![received(COMMITS)], nothing()).await;
+        assert_eq!(applied.unwrap(), [Applied::Before]);
+    }
+    let applied = effects.apply(CONSUMER, vec![received("a")], nothing()).await;
+    assert_eq!(applied.unwrap(), [Applied::Now]);
+    bench.took_effect(&[COMMITS, "a"]).await;
 }
 
 /// Fault D8. It is the event that is refused: a database that complained about it would be waited for, for ever.

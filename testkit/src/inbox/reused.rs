@@ -32,8 +32,14 @@ pub(super) async fn without_a_hash_nothing_is_compared(bench: Bench) {
     }
     // What a stranger wrote into the header is kept out of the database, and is no reason to stop.
     let odd = "1\0".to_owned() + &"2".repeat(10_000);
-    let applied = bench.apply(vec![with_hash("d", Some(&odd))]).await;
-    assert_eq!(applied.unwrap(), [Applied::Now]);
+    for (hash, expected) in [
+        (odd.as_str(), Applied::Now),
+        ("3333", Applied::Before),
+        ("", Applied::Before),
+    ] {
+        let applied = bench.apply(vec![with_hash("d", Some(hash))]).await;
+        assert_eq!(applied.unwrap(), [expected]);
+    }
     bench.took_effect(&["a", "b", "c", "d"]).await;
 }
 

@@ -41,7 +41,11 @@ impl Model {
 
     /// Puts rows of an archive where a replay finds them; none: there is no such job.
     pub fn restore(&mut self, now: Duration, id: &JobId, rows: &[HistoryRow], at: Cursor) -> Option<Job> {
-        let running = self.jobs(Some(id), 1).pop()?.state == JobState::Running;
+        let job = self.jobs(Some(id), 1).pop()?;
+        if job.has_reached(&at) {
+            return Some(job);
+        }
+        let running = job.state == JobState::Running;
         for row in rows.iter().filter(|_| running) {
             let record = record_of(row, self.options.shards);
             self.restored.push((id.clone(), now, record));

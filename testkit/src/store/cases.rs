@@ -277,6 +277,7 @@ cases! { $ store_suite, store, "Store"
         history_pages_give_every_row_once [Console Histories];
         history_is_asked_for_by_time [Console Histories];
         a_bad_row_that_was_discarded_is_in_the_history [BadRows Console Histories];
+        what_is_restored_twice_is_there_once [Console Histories Jobs];
         what_another_database_held_is_restored [Console Histories Jobs];
         a_job_with_files_is_marked [Console Histories Jobs];
     }

@@ -149,6 +149,24 @@ pub(super) async fn what_another_database_held_is_restored(bench: Bench) {
     assert_eq!(restored.expect("restored").touched, 1);
 }
 
+/// Two people go on with one job.
+pub(super) async fn what_is_restored_twice_is_there_once(bench: Bench) {
+    let relay = bench.relay("relay").await;
+    history(&bench, &relay, &["a", "b"]).await;
+    let rows = pages(&bench, everything()).await;
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let restore = async |at: usize| {
+        let (rows, cursor) = (vec![rows[at - 1].clone()], Cursor(at.to_string()));
+        let restored = bench.upkeep().restore(job.id.clone(), rows, cursor).await;
+        restored.expect("restored")
+    };
+    // The second of the two is behind, and then catches up.
+    for (at, touched) in [(1, 1), (1, 1), (2, 2), (1, 2), (2, 2)] {
+        let job = restore(at).await;
+        assert_eq!(job.touched, touched, "at {at}");
+    }
+}
+
 pub(super) async fn a_job_with_files_is_marked(bench: Bench) {
     let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
     let upkeep = bench.upkeep();

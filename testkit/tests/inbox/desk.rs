@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Effects, Received, header};
-use postrider_testkit::effects::{MemoryEffects, Work};
+use postrider_testkit::effects::{MemoryEffects, MemoryHandler, Work};
 use postrider_testkit::inbox::{Applies, EffectsCapabilities, EffectsHarness, Feature, Script, TestInbox};
 
 /// What is wrong with it.
@@ -24,6 +24,10 @@ pub(crate) enum Flaw {
     TurnsRound,
     /// It records what no index holds.
     TakesAnyId,
+    /// It has every effect happen on its own, and says that it takes any number.
+    OneAfterTheOther,
+    /// It leaves out the answer for the last one of a batch.
+    AnswersShort,
 }
 
 pub(crate) struct Desks(Option<Flaw>);
@@ -44,6 +48,7 @@ impl EffectsHarness for Desks {
             lacks: vec![
                 (Feature::Forget, "effects in memory forget nothing"),
                 (Feature::Trips, "effects in memory have no statements"),
+                (Feature::Ends, "effects in memory have no statements"),
             ],
         }
     }
@@ -79,6 +84,10 @@ impl TestInbox for Desk {
 }
 
 impl Applies for Desk {
+    fn most(&self) -> usize {
+        self.effects.most()
+    }
+
     fn apply(
         &self,
         consumer: &str,
@@ -89,15 +98,14 @@ impl Applies for Desk {
             Some(Flaw::MixesConsumers) => "all",
             _ => consumer,
         };
+        if self.flaw == Some(Flaw::OneAfterTheOther) {
+            return self.one_after_the_other(consumer.into(), deliveries, script);
+        }
         let ids: Vec<String> = deliveries.iter().map(|one| one.record_id.clone()).collect();
         let known = self.spoil(&mut deliveries);
-        let handler = move |event: Received, work: Work| {
-            work.write(event.event_id());
-            script(&event)
-        };
         let applied = self
             .effects
-            .apply(consumer.into(), deliveries.into(), Arc::new(handler));
+            .apply(consumer.into(), deliveries.into(), follows(script));
         Box::pin(async move {
             if known {
                 return Ok(vec![Applied::Before; ids.len()]);
@@ -108,13 +116,47 @@ impl Applies for Desk {
             }
             match (self.flaw, applied) {
                 (Some(Flaw::SwallowsErrors), Err(_)) => Ok(vec![Applied::Now]),
+                (Some(Flaw::AnswersShort), Ok(mut applied)) => {
+                    applied.pop();
+                    Ok(applied)
+                }
                 (_, applied) => applied,
             }
         })
     }
 }
 
+/// A handler that writes the effect and follows the script.
+fn follows(script: Arc<Script>) -> Arc<MemoryHandler> {
+    Arc::new(move |event: Received, work: Work| {
+        work.write(event.event_id());
+        script(&event)
+    })
+}
+
 impl Desk {
+    fn one_after_the_other(
+        &self,
+        consumer: Arc<str>,
+        deliveries: Vec<Received>,
+        script: Arc<Script>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        Box::pin(async move {
+            let mut applied = Vec::new();
+            for (at, one) in deliveries.into_iter().enumerate() {
+                let alone = Arc::new([one]);
+                let done = self
+                    .effects
+                    .apply(consumer.clone(), alone, follows(script.clone()));
+                match done.await {
+                    Err(ApplyError::Handler { error, .. }) => return Err(ApplyError::Handler { at, error }),
+                    done => applied.extend(done?),
+                }
+            }
+            Ok(applied)
+        })
+    }
+
     /// Makes of the deliveries what the flaw makes of them; true when it takes them for known.
     fn spoil(&self, deliveries: &mut [Received]) -> bool {
         let is_seen = |one: &Received| self.seen.lock().unwrap().contains(&one.record_id);

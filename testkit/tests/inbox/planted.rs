@@ -45,6 +45,19 @@ fn ids_that_are_taken_for_good_are_caught() {
 }
 
 #[test]
+fn a_batch_that_is_none_is_caught() {
+    caught(
+        Flaw::OneAfterTheOther,
+        "batch::as_many_as_it_takes_are_all_or_nothing",
+    );
+    caught(Flaw::OneAfterTheOther, "refused::one_that_fails_undoes_its_batch");
+    caught(
+        Flaw::AnswersShort,
+        "batch::as_many_as_it_takes_are_all_or_nothing",
+    );
+}
+
+#[test]
 fn a_wrong_order_is_caught() {
     caught(Flaw::TurnsRound, "batch::handlers_run_in_order");
 }

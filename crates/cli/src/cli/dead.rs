@@ -65,8 +65,9 @@ payload could never be sent; then nothing was changed."#)]
     Edit(EditArgs),
     /// Throw dead events away
     ///
-    /// They move into the history as discarded, with the reason, and never go out. Of events that are named by their
-    /// ids those that were refused and are tried again go too; one that waits or is scheduled needs --yes.
+    /// They move into the history as discarded, with the reason, and do not go out, unless a relay was at it. Of events
+    /// that are named by their ids those that were refused and are tried again go too; one that waits or is scheduled
+    /// needs --yes.
     #[command(after_long_help = "\
 Examples:
   postrider dead discard dead-1 --reason 'test data'

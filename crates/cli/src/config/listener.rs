@@ -1,7 +1,7 @@
 //! `[listener.NAME]`: a queue whose events are posted to a url, with an inbox in front.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use postrider_admin::Webhook;
@@ -122,7 +122,7 @@ impl ListenerTable {
         let dead = self.dead_letters.ok_or_else(|| {
             missing("dead_letters").help("for example dead_letters = { routing_key = \"dead\" }".to_owned())
         })?;
-        let (dead_broker, dead_address) = dead_letters(dead, &broker_name, brokers)?;
+        let (dead_broker, dead_address) = dead_letters(dead, (&broker_name, broker, &from), brokers)?;
         let timeout = self.timeout.map_or(TIMEOUT, |span| span.0);
         let drain_timeout = match self.drain_timeout {
             Some(given) if given.get_ref().0 < timeout => {
@@ -193,7 +193,7 @@ fn from(
 /// The broker of dead letters, which is the listener's own unless another is named, and the parts of their address.
 pub fn dead_letters(
     table: Spanned<BTreeMap<Text, Text>>,
-    own: &Text,
+    (own, reads, from): (&Text, &Broker, &From),
     brokers: &BTreeMap<String, Broker>,
 ) -> Result<(String, Address), Problem> {
     let span = table.span();
@@ -221,16 +221,58 @@ pub fn dead_letters(
             return Err(Problem::new(text).at(span));
         }
     }
-    // A listener that wrote its dead letters into what it reads would read them again.
-    if parts.is_empty() && name.get_ref() == own.get_ref() {
-        let text = "dead letters must go somewhere else than where they came from";
-        let help = "name another broker, for example dead_letters = { broker = \"dead\" }".to_owned();
-        return Err(Problem::new(text).at(span).help(help));
-    }
     let address = parts
         .into_iter()
         .map(|(part, value)| (part.into_inner(), value.into_inner()));
-    Ok((name.into_inner(), Address(address.collect())))
+    let address = Address(address.collect());
+    if leads_back(reads, from, broker, &address) {
+        let text = "dead letters must go somewhere else than where they came from: they would be read, refused and \
+                    written again without an end";
+        let help = match from {
+            From::Queue(_) => "name another queue, for example dead_letters = { routing_key = \"dead\" }",
+            From::File { .. } => "name another broker, for example dead_letters = { broker = \"dead\" }",
+        };
+        return Err(Problem::new(text).at(span).help(help.to_owned()));
+    }
+    Ok((name.into_inner(), address))
+}
+
+/// Whether what is written there is read again, as far as settings tell: whether an exchange leads to the queue is for
+/// its bindings to say.
+fn leads_back(reads: &Broker, from: &From, writes: &Broker, address: &Address) -> bool {
+    match (from, &reads.kind, &writes.kind) {
+        (From::Queue(queue), Kind::RabbitMq(one), Kind::RabbitMq(other)) => {
+            let part = |name| address.get(name).unwrap_or_default();
+            // Without an exchange the routing key is the name of a queue.
+            without_login(one.url.expose()) == without_login(other.url.expose())
+                && part("exchange").is_empty()
+                && part("routing_key") == queue
+        }
+        (From::File { .. }, Kind::File { path: one, .. }, Kind::File { path: other, .. }) => {
+            let file = match (address.get("path"), other.parent()) {
+                (Some(relative), Some(folder)) => folder.join(relative),
+                _ => other.clone(),
+            };
+            same_file(one, &file)
+        }
+        _ => false,
+    }
+}
+
+/// The part of a url that says where a broker is.
+fn without_login(url: &str) -> &str {
+    let (_, place) = url.split_once("://").unwrap_or(("", url));
+    let end = place.find('/').unwrap_or(place.len());
+    match place[..end].rfind('@') {
+        Some(at) => &place[at + 1..],
+        None => place,
+    }
+}
+
+/// Whether two paths are one file: one that is not there yet is known by its name only.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let known = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    known(one) == known(other)
 }
 
 pub fn find<'a>(name: &Text, brokers: &'a BTreeMap<String, Broker>) -> Result<&'a Broker, Problem> {

@@ -1,5 +1,6 @@
 //! What the configuration accepts and refuses, and how it says so.
 
+mod listener;
 mod reference;
 mod variables;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::fmt::rfc2822;
 use postrider_admin::{Answered, Unanswered, Webhook};
-use postrider_core::{Blame, BoxFuture, HandlerError, Received, StoreError, StoreErrorKind, header};
+use postrider_core::{Blame, BoxFuture, HandlerError, Received, header};
 use postrider_listener::{Call, CallError};
 
 /// Headers of the message that keep their names: our own, and those that every service knows.
@@ -81,8 +81,12 @@ impl Post {
                 let error = HandlerError::retry(text).blame(Blame::Unclear);
                 return Err(CallError::Handler(error));
             }
-            408 | 425 | 500..=599 => Blame::Unclear,
-            _ => return Err(CallError::Handler(HandlerError::reject(said))),
+            // A token that expired or a path that is not there refuses every event: while nothing gets through, no
+            // event is to blame.
+            401 | 403 | 404 | 405 | 408 | 425 | 500..=599 => Blame::Unclear,
+            400..=499 => return Err(CallError::Handler(HandlerError::reject(said))),
+            // Something between the two speaks, not the service: that says nothing of the event.
+            _ => Blame::Unclear,
         };
         let error = HandlerError::retry(said).blame(blame);
         Err(CallError::Handler(match retry_after(answered) {
@@ -103,9 +107,8 @@ impl Call for Post {
             match called {
                 Ok(Ok(answered)) => self.judge(&answered),
                 Ok(Err(Unanswered { reached: false, text })) => {
-                    let error = StoreError::new(StoreErrorKind::Unreachable, text);
                     let advice = "check that what is called runs, its address and its certificate";
-                    Err(CallError::Away(error.with_advice(advice)))
+                    Err(CallError::Away { text, advice })
                 }
                 Ok(Err(Unanswered { text, .. })) => unclear(text),
                 Err(_) => unclear(format!("{} did not answer in time", self.url.host())),

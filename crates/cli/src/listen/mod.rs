@@ -50,8 +50,6 @@ pub async fn ready(
         .keep(keep)
         .concurrency(settings.concurrency)
         .prefetch(usize::from(settings.prefetch))
-        // A call cannot be undone because its neighbour failed.
-        .batch(1)
         .order(settings.order)
         .retry(settings.retry)
         .redelivery_limit(settings.redelivery_limit)

@@ -5,6 +5,7 @@
     reason = "nothing of a test is reachable from outside; `pub` means beyond its module"
 )]
 
+mod astray;
 mod config;
 mod control;
 mod dead;

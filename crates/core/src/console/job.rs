@@ -236,6 +236,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether a job whose cursors grow as texts is at this one already, or behind it.
+    pub fn has_reached(&self, cursor: &Cursor) -> bool {
+        self.cursor.as_ref().is_some_and(|at| at.0 >= cursor.0)
+    }
+
     /// The error of whoever names a job that is not there.
     pub fn unknown(id: &JobId) -> StoreError {
         StoreError::new(StoreErrorKind::Invalid, format!("there is no job {id}"))

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use postrider_core::{
-    Blame, BoxFuture, HandlerError, InboxConsole, Received, Records, StoreError, StoreErrorKind,
-};
+use postrider_core::{Blame, BoxFuture, HandlerError, InboxConsole, Received, Records, StoreErrorKind};
 use postrider_listener::{Call, CallError, Calls, DeadLetters, Listener, Report};
 use postrider_testkit::wait::until;
 use tokio::task::JoinHandle;
@@ -53,7 +51,6 @@ impl Play {
             .consumer("test")
             .handler(Arc::clone(outside) as Arc<dyn Call>)
             .retry(SOON)
-            .batch(1)
             .observer(stage.notes.clone())
             .dead_letters(DeadLetters::to(Arc::new(stage.dead.clone()), dead_address()))
             .build()
@@ -115,10 +112,10 @@ async fn whoever_is_away_pauses_consumption_and_costs_no_attempt() {
     let away = Arc::new(Mutex::new(true));
     let is_away = Arc::clone(&away);
     let outside = Outside::new(move |_| match *is_away.lock().unwrap() {
-        true => Err(CallError::Away(StoreError::new(
-            StoreErrorKind::Unreachable,
-            "nobody there",
-        ))),
+        true => Err(CallError::Away {
+            text: "nobody there".to_owned(),
+            advice: "start it",
+        }),
         false => Ok(()),
     });
     let play = Play::new(&stage, &outside);
@@ -187,4 +184,24 @@ async fn a_failure_that_nobody_is_to_blame_for_is_never_charged() {
     }
     assert!(stage.dead.messages().is_empty());
     play.stop().await;
+}
+
+/// Calls cannot be undone: those beside one that fails are done, and count as done.
+#[tokio::test]
+async fn one_that_is_refused_costs_its_neighbours_nothing() {
+    let stage = Stage::new();
+    let outside = Outside::new(|event| match event.event_id() {
+        "25" => Err(CallError::Handler(HandlerError::reject("422"))),
+        _ => Ok(()),
+    });
+    let ids: Vec<String> = (0..50).map(|n| format!("{n:02}")).collect();
+    stage.put(ids.iter().map(|id| message(id, "k"))).await;
+    let play = Play::new(&stage, &outside);
+    stage.empty().await;
+    assert_eq!(outside.called(), ids, "each once");
+    let report = play.stop().await;
+    assert_eq!(
+        (report.effects, report.duplicates, report.dead_letters),
+        (49, 0, 1)
+    );
 }

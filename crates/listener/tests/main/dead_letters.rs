@@ -1,16 +1,20 @@
 //! What cannot take effect is kept with its reason, whatever it is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use postrider_core::{Answer, BoxFuture, Capabilities, ErrorKind, HandlerError, Message, Received, Sink};
+use postrider_core::{
+    Answer, BoxFuture, Capabilities, ErrorKind, HandlerError, Message, Received, Sink, Source,
+};
 use postrider_listener::DeadLetters;
 use postrider_testkit::effects::{MemoryHandler, Work};
 use postrider_testkit::wait::until;
+use tokio::sync::Semaphore;
 
 use postrider_memory::MemorySink;
 
-use crate::support::{Stage, dead_address, message, writes};
+use crate::support::{Cut, Stage, dead_address, message, writes};
 
 /// Fault D8, and the bad input that anybody may put into a queue.
 #[tokio::test]
@@ -237,4 +241,69 @@ async fn letters_on_their_way_take_no_transactions_place() {
     });
     assert_eq!(stage.rows(40).await.len(), 40);
     play.kill().await;
+}
+
+/// A place for dead letters that refuses them, each when it is let go.
+struct Refuses {
+    sink: MemorySink,
+    asked: AtomicUsize,
+    answers: Semaphore,
+}
+
+impl Sink for Refuses {
+    fn capabilities(&self) -> Capabilities {
+        self.sink.capabilities()
+    }
+
+    fn publish(&self, messages: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {
+        Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.answers.acquire().await.expect("the place is there").forget();
+            let refused = |_: &Message| Answer::failed(ErrorKind::AddressNotFound, "no such queue");
+            messages.iter().map(refused).collect()
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.sink.close()
+    }
+}
+
+/// Fault D11. A message that the broker took back may take effect, or be another listener's: whether its letter could be
+/// published is of no importance any more, also where that was tried just then.
+#[tokio::test]
+async fn a_letter_that_is_taken_back_leaves_no_trouble_behind() {
+    for under_way in [false, true] {
+        let stage = Stage::new();
+        stage.put([message("e1", "k")]).await;
+        let accepts = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&accepts);
+        let handler = writes(move |_| match seen.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(HandlerError::reject("bad")),
+        });
+        let refuses = Arc::new(Refuses {
+            sink: stage.dead.clone(),
+            asked: AtomicUsize::new(0),
+            answers: Semaphore::new(1),
+        });
+        let letters = DeadLetters::to(Arc::clone(&refuses) as Arc<dyn Sink>, dead_address());
+        let source = Arc::new(Cut::new(&stage.queue));
+        let play = stage.play_on(Arc::clone(&source) as Arc<dyn Source>, handler, |builder| {
+            builder.dead_letters(letters)
+        });
+        play.health("the letter is refused", |health| health.letters.is_some())
+            .await;
+        if under_way {
+            until("it is asked again", || refuses.asked.load(Ordering::SeqCst) == 2).await;
+        }
+        accepts.store(true, Ordering::SeqCst);
+        source.cut();
+        until("it comes again", || stage.notes.count("SourceBack") == 1).await;
+        refuses.answers.add_permits(1_000);
+        assert_eq!(stage.rows(1).await, ["e1"]);
+        stage.empty().await;
+        play.health("all is well", |health| health.is_well()).await;
+        play.stop().await;
+    }
 }

@@ -1,6 +1,7 @@
 //! A whole listener on a broker and a database in memory.
 
 mod calls;
+mod contract;
 mod dead_letters;
 mod direct;
 mod fail;

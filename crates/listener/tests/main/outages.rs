@@ -1,14 +1,12 @@
 //! What is away comes back, and nothing is charged for it.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 
-use postrider_core::{BoxFuture, Incoming, Source, SourceError, SourceErrorKind, StoreErrorKind, Verdict};
-use postrider_memory::{MemorySink, MemorySource};
+use postrider_core::{Sink, Source, StoreErrorKind};
+use postrider_memory::MemorySink;
 use postrider_testkit::wait::until;
-use tokio::sync::Notify;
 
-use crate::support::{Stage, gated, message, writes};
+use crate::support::{Cut, Stage, gated, message, writes};
 
 /// Fault D15.
 #[tokio::test]
@@ -58,52 +56,6 @@ async fn an_error_that_nobody_can_place_is_charged_only_while_others_pass() {
     play.stop().await;
 }
 
-/// A source whose connection is lost on request: what it held comes again, and its tags are void.
-struct Cut {
-    queue: MemorySink,
-    inner: Mutex<Arc<MemorySource>>,
-    lost: Notify,
-}
-
-impl Cut {
-    fn new(queue: &MemorySink) -> Self {
-        Self {
-            queue: queue.clone(),
-            inner: Mutex::new(Arc::new(queue.source())),
-            lost: Notify::new(),
-        }
-    }
-
-    fn inner(&self) -> Arc<MemorySource> {
-        Arc::clone(&self.inner.lock().unwrap())
-    }
-}
-
-impl Source for Cut {
-    fn receive(&self, max: usize) -> BoxFuture<'_, Result<Vec<Incoming>, SourceError>> {
-        Box::pin(async move {
-            let inner = self.inner();
-            tokio::select! {
-                biased;
-                () = self.lost.notified() => {
-                    inner.close().await;
-                    *self.inner.lock().unwrap() = Arc::new(self.queue.source());
-                    Err(SourceError { kind: SourceErrorKind::Unreachable, text: "cut".into() })
-                }
-                received = inner.receive(max) => received,
-            }
-        })
-    }
-
-    fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>> {
-        Box::pin(async move { self.inner().settle(verdicts).await })
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move { self.inner().close().await })
-    }
-}
-
 /// Fault D13.
 #[tokio::test]
 async fn a_lost_connection_delivers_again_and_nothing_takes_effect_twice() {
@@ -117,7 +69,7 @@ async fn a_lost_connection_delivers_again_and_nothing_takes_effect_twice() {
         builder.concurrency(2).batch(1)
     });
     play.health("it holds all", |health| health.held == 6).await;
-    source.lost.notify_one();
+    source.cut();
     // The two that run stay, and all six come again and wait behind them.
     play.health("it holds them again", |health| health.held == 8)
         .await;
@@ -141,4 +93,35 @@ async fn a_lost_connection_delivers_again_and_nothing_takes_effect_twice() {
         (report.received, report.redelivered, report.duplicates),
         (12, 6, 2)
     );
+}
+
+/// Fault D15. What waited for the database is another listener's now: nothing here says whether it is back.
+#[tokio::test]
+async fn a_database_that_nothing_waits_for_is_no_trouble() {
+    let stage = Stage::new();
+    stage.effects.set_away(Some(StoreErrorKind::Unreachable));
+    stage.put([message("e1", "k")]).await;
+    let source = Arc::new(Cut::new(&stage.queue));
+    let play = stage.play_on(
+        Arc::clone(&source) as Arc<dyn Source>,
+        writes(|_| Ok(())),
+        |builder| builder,
+    );
+    play.health("it notices", |health| health.store.is_some()).await;
+    let elsewhere = MemorySink::queue(10);
+    source.cut_over_to(&elsewhere);
+    play.health("nothing is held", |health| health.is_well() && health.held == 0)
+        .await;
+    // The next message finds out.
+    elsewhere.publish([message("e2", "k")].into()).await;
+    play.health("it notices again", |health| health.store.is_some())
+        .await;
+    stage.effects.set_away(None);
+    assert_eq!(stage.rows(1).await, ["e2"]);
+    play.health("all is well", |health| health.is_well()).await;
+    assert_eq!(
+        (stage.notes.count("StoreFailed"), stage.notes.count("StoreBack")),
+        (1, 1)
+    );
+    play.stop().await;
 }

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postrider_core::{
-    Address, Answer, BoxFuture, Envelope, Event, HandlerError, Message, Received, RetryPolicy, Sink, Source,
-    encode,
+    Address, Answer, BoxFuture, Envelope, Event, HandlerError, Incoming, Message, Received, RetryPolicy,
+    Sink, Source, SourceError, SourceErrorKind, Verdict, encode,
 };
 use postrider_listener::{DeadLetters, Health, Listener, ListenerBuilder, Note, Observer, Report};
-use postrider_memory::MemorySink;
+use postrider_memory::{MemorySink, MemorySource};
 use postrider_testkit::effects::{MemoryEffects, MemoryHandler, Work};
 use postrider_testkit::wait::until;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -140,6 +141,62 @@ impl Play {
 
     pub(crate) async fn health(&self, what: &str, holds: impl Fn(&Health) -> bool) {
         until(what, || holds(&self.listener.health())).await;
+    }
+}
+
+/// A source whose connection is lost on request: what it held comes again, and its tags are void.
+pub(crate) struct Cut {
+    queue: Mutex<MemorySink>,
+    inner: Mutex<Arc<MemorySource>>,
+    lost: Notify,
+}
+
+impl Cut {
+    pub(crate) fn new(queue: &MemorySink) -> Self {
+        Self {
+            queue: Mutex::new(queue.clone()),
+            inner: Mutex::new(Arc::new(queue.source())),
+            lost: Notify::new(),
+        }
+    }
+
+    pub(crate) fn cut(&self) {
+        self.lost.notify_one();
+    }
+
+    /// The same; what was held goes to somebody else, and what comes from now on is in this queue.
+    pub(crate) fn cut_over_to(&self, queue: &MemorySink) {
+        *self.queue.lock().unwrap() = queue.clone();
+        self.cut();
+    }
+
+    fn inner(&self) -> Arc<MemorySource> {
+        Arc::clone(&self.inner.lock().unwrap())
+    }
+}
+
+impl Source for Cut {
+    fn receive(&self, max: usize) -> BoxFuture<'_, Result<Vec<Incoming>, SourceError>> {
+        Box::pin(async move {
+            let inner = self.inner();
+            tokio::select! {
+                biased;
+                () = self.lost.notified() => {
+                    inner.close().await;
+                    *self.inner.lock().unwrap() = Arc::new(self.queue.lock().unwrap().source());
+                    Err(SourceError { kind: SourceErrorKind::Unreachable, text: "cut".into() })
+                }
+                received = inner.receive(max) => received,
+            }
+        })
+    }
+
+    fn settle(&self, verdicts: Vec<(u64, Verdict)>) -> BoxFuture<'_, Result<(), SourceError>> {
+        Box::pin(async move { self.inner().settle(verdicts).await })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.inner().close().await })
     }
 }
 

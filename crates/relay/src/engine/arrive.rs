@@ -339,7 +339,8 @@ impl Engine {
     }
 
     /// A redriven row without a destination of the present configuration is routed as if it were new, and leaves no
-    /// earlier than its producer wants it to.
+    /// earlier than its producer wants it to. One that had a destination may have been at the others, and the history
+    /// does not know for ever: it says that it may be a repetition.
     fn route_again(&self, item: &Item, scheduled: bool, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
             return self.still_dead(
@@ -358,12 +359,13 @@ impl Engine {
             }
             Routed::Nowhere(failure) => self.still_dead(item, None, failure, out),
             Routed::To(deliveries) => {
+                let had_others = matches!(&item.origin, Origin::Parked(parked) if parked.destination.is_some());
                 let park = |one: RoutedDelivery| {
                     let name = self.router.destination(one.destination).name.clone();
                     match one.rendered {
                         Ok(_) => Park {
                             available_at: event.available_at.filter(|_| scheduled),
-                            ..Park::waiting(name, false)
+                            ..Park::waiting(name, had_others)
                         },
                         Err(failure) => Park::dead(Some(name), failure),
                     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Condition, ErrorKind, Router};
+use postrider_core::{Condition, ErrorKind, Message, Router, header};
 use postrider_memory::MemorySink;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::model::Fate;
@@ -104,6 +104,9 @@ async fn what_is_routed_anew_goes_only_where_it_has_not_been() {
     running.stop().await;
     assert_exact(&kept, &["a"], 3);
     assert_exact(&other, &["a"], 3);
+    // For longer than the history is asked, nobody knows where they have been.
+    let marked = |message: &&Message| message.header(header::MAYBE_DUPLICATE).is_some();
+    assert_eq!(other.messages().iter().filter(marked).count(), 3);
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ impl InboxConsole for PgEffects {
                 record::record(client, &inbox.tables, &Insert::Text(&insert), &consumer, &[event]).await;
             let said = said.map_err(|error| inbox.explain(error, "recording an event in the inbox"))?;
             lent.keep(self.pool());
-            Ok(Recorded::only(said))
+            Recorded::only(said)
         })
     }
 

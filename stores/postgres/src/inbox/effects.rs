@@ -188,6 +188,12 @@ impl Failed {
         }
     }
 
+    /// A handler undid the transaction, or ended it, and said that all is well.
+    pub(super) fn undone(applied: &[Applied], undone: &StoreError) -> Self {
+        let text = format!("{undone}; {}", undone.advice());
+        Self::at_the_end(applied, HandlerError::retry(text))
+    }
+
     pub(super) fn refused(error: ApplyError) -> Self {
         Self {
             error,
@@ -245,14 +251,12 @@ impl Work<'_> {
         }
         match once::commit(tx).await {
             Ok(()) => Ok(applied),
-            Err(error) if once::is_undone(&error) => {
-                let undone = once::undone();
-                let text = format!("{undone}; {}", undone.advice());
-                Err(Failed::at_the_end(&applied, HandlerError::retry(text)))
-            }
-            // A constraint that is checked at the commit speaks of what a handler did.
-            Err(error) if once::is_violation(&error) => Err(Failed::at_the_end(&applied, error.into())),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(match once::undone(error.code()) {
+                Some(undone) => Failed::undone(&applied, &undone),
+                // A constraint that is checked at the commit speaks of what a handler did.
+                None if once::is_violation(&error) => Failed::at_the_end(&applied, error.into()),
+                None => self.failed(error),
+            }),
         }
     }
 

@@ -14,6 +14,21 @@ const MEANT: &str = "consumer = $1 AND (cardinality($2) = 0 OR event_id = ANY($2
     AND ($3 IS NULL OR processed_at <= clock_timestamp() - make_interval(secs => $3))
     AND ($4 IS NULL OR processed_at >= clock_timestamp() - make_interval(secs => $4))";
 
+/// Removes old records of one consumer. Those of others are not looked at: they may be older, many, and kept for
+/// longer. The time is compared together with the consumer, so that no index but that of both columns will do, whatever
+/// the statistics say; and it is a query of its own, so that it is asked for once and the index knows where to end.
+pub(crate) const PURGE_OF: &str = "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
+    SELECT consumer, event_id FROM {outbox}
+    WHERE consumer = $3
+        AND (consumer, processed_at) < ($3, (SELECT clock_timestamp() - make_interval(secs => $1)))
+    ORDER BY processed_at LIMIT $2)";
+
+/// Removes old records of all.
+pub(crate) const PURGE: &str = "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
+    SELECT consumer, event_id FROM {outbox}
+    WHERE processed_at < (SELECT clock_timestamp() - make_interval(secs => $1))
+    ORDER BY processed_at LIMIT $2)";
+
 impl Inbox {
     /// Forgets an event, so that it takes effect again when it is delivered again; true when it was known.
     pub async fn forget(&self, client: &Client, consumer: &str, event_id: &str) -> Result<bool, StoreError> {
@@ -46,16 +61,14 @@ impl Inbox {
         older_than: Duration,
         limit: u32,
     ) -> Result<u64, StoreError> {
-        let sql = self.tables.sql(
-            "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
-                 SELECT consumer, event_id FROM {outbox}
-                 WHERE processed_at < clock_timestamp() - make_interval(secs => $1)
-                     AND ($3::text IS NULL OR consumer = $3)
-                 ORDER BY processed_at LIMIT $2)",
-        );
-        let gone = client
-            .execute(&sql, &[&clock::seconds(older_than), &i64::from(limit), &consumer])
-            .await;
+        let (age, limit) = (clock::seconds(older_than), i64::from(limit));
+        let gone = match consumer {
+            Some(consumer) => {
+                let sql = self.tables.sql(PURGE_OF);
+                client.execute(&sql, &[&age, &limit, &consumer]).await
+            }
+            None => client.execute(&self.tables.sql(PURGE), &[&age, &limit]).await,
+        };
         gone.map_err(|error| self.explain(error, "purging the inbox"))
     }
 

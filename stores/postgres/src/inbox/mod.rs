@@ -1,11 +1,13 @@
 //! The consumer's record of what has taken effect.
 //!
 //! `record` has the statements, `once` runs an effect of the caller's, `effects` runs those of a listener on a `pool`
-//! of connections, `transact` what is to be in a transaction without a record, and `forget` removes records.
+//! of connections, `transact` what is to be in a transaction without a record, `forget` removes records, and `migrate`
+//! makes the table.
 
 mod console;
 mod effects;
 mod forget;
+mod migrate;
 mod once;
 mod pool;
 mod record;
@@ -14,10 +16,13 @@ mod sqlx;
 mod transact;
 
 use postrider_core::{FirstError, Recorded, StoreError, refuse_unfit};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::Transaction;
 
 use crate::error::store_error;
 use crate::ident::{IdentError, Tables};
+
+#[cfg(test)]
+pub(crate) use forget::{PURGE, PURGE_OF};
 
 pub use effects::{PgEffects, PgHandler, handler};
 use record::{Entry, Insert};
@@ -70,29 +75,6 @@ impl Inbox {
         Ok(Self { tables })
     }
 
-    /// The statements that make the table, for whoever makes it by other means.
-    ///
-    /// ```
-    /// let sql = postrider_postgres::Inbox::default().sql();
-    /// assert!(sql.contains(r#"CREATE TABLE IF NOT EXISTS "public"."inbox""#));
-    /// ```
-    pub fn sql(&self) -> String {
-        self.tables.sql(include_str!("../sql/inbox.sql"))
-    }
-
-    /// Makes the table where it is missing.
-    pub async fn migrate(&self, client: &Client) -> Result<(), StoreError> {
-        // Listeners start together, and `IF NOT EXISTS` looks before it waits: one at a time.
-        let turn = format!(
-            "SELECT pg_advisory_xact_lock(hashtextextended('postrider {}', 0));",
-            self.tables.prefix()
-        );
-        client
-            .batch_execute(&format!("{turn}\n{}", self.sql()))
-            .await
-            .map_err(|error| store_error(error, "making the inbox table"))
-    }
-
     /// Records an event in the transaction of its effect; false when it has taken effect before. Call it before the
     /// effect, so that of two deliveries at once the second waits here and then sees the first.
     ///
@@ -114,7 +96,7 @@ impl Inbox {
         event_id: &str,
     ) -> Result<bool, StoreError> {
         let marks = self.first_all(tx, consumer, &[(event_id, None)]).await?;
-        Ok(marks.contains(&Recorded::Now))
+        Ok(Recorded::only(marks)? == Recorded::Now)
     }
 
     /// The same, keeping the hash of the payload beside the id, so that a reused id can be told from a repeated event:
@@ -127,7 +109,7 @@ impl Inbox {
         hash: Option<&str>,
     ) -> Result<bool, FirstError> {
         let marks = self.first_all(tx, consumer, &[(event_id, hash)]).await;
-        let mark = Recorded::only(marks.map_err(FirstError::Store)?);
+        let mark = marks.and_then(Recorded::only).map_err(FirstError::Store)?;
         mark.is_first(event_id, hash).map_err(FirstError::Reused)
     }
 

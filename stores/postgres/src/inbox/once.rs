@@ -70,25 +70,26 @@ impl Inbox {
         let done = effect(&tx).await.map_err(OnceError::Effect)?;
         match commit(tx).await {
             Ok(()) => Ok(Some(done)),
-            Err(error) if is_undone(&error) => Err(OnceError::Store(undone().with_source(error))),
-            Err(error) => Err(failed(error)),
+            Err(error) => match undone(error.code()) {
+                Some(undone) => Err(OnceError::Store(undone.with_source(error))),
+                None => Err(failed(error)),
+            },
         }
     }
 }
 
-/// Commits, or says that it was not to be. To `COMMIT` in a transaction that a failed statement has undone PostgreSQL
-/// answers with `ROLLBACK`, which the driver takes for success: an effect that passes over an error would be lost, with
-/// the record that it happened nowhere and its message acknowledged. A statement in front of it fails there.
+/// What fails in front of a commit that would be none. To `COMMIT` in a transaction that a failed statement has undone
+/// PostgreSQL answers with `ROLLBACK`, and where there is none any more with a warning; the driver takes both for
+/// success. An effect that passes over an error, or ends its transaction, would be lost: the record that it happened is
+/// nowhere, and its message acknowledged.
+pub(super) const BEFORE_COMMIT: &str = "SAVEPOINT postrider_before_commit";
+
+/// Commits, or says that it was not to be.
 pub(super) async fn commit(tx: Transaction<'_>) -> Result<(), tokio_postgres::Error> {
-    tx.batch_execute("SELECT 1; COMMIT").await?;
+    tx.batch_execute(&format!("{BEFORE_COMMIT}; COMMIT")).await?;
     // It is over, and its destructor would end it once more.
     std::mem::forget(tx);
     Ok(())
-}
-
-/// Whether a statement before this one had failed, and nobody minded.
-pub(super) fn is_undone(error: &tokio_postgres::Error) -> bool {
-    error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
 }
 
 /// Whether a constraint was violated.
@@ -96,12 +97,22 @@ pub(super) fn is_violation(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|state| state.code().starts_with("23"))
 }
 
-/// What is said of that.
-pub(super) fn undone() -> StoreError {
-    let text = "the effect went on after one of its statements had failed, and PostgreSQL undoes the whole \
-        transaction then: nothing was committed";
-    StoreError::new(StoreErrorKind::Other, text)
-        .with_advice("let the effect return the error, or put the statement that may fail behind a savepoint")
+/// What is said of a transaction that could not be committed, if it was the effect that had undone or ended it.
+pub(super) fn undone(state: Option<&SqlState>) -> Option<StoreError> {
+    let (text, advice) = match state {
+        Some(state) if *state == SqlState::IN_FAILED_SQL_TRANSACTION => (
+            "the effect went on after one of its statements had failed, and PostgreSQL undoes the whole transaction \
+             then: nothing was committed",
+            "let the effect return the error, or put the statement that may fail behind a savepoint",
+        ),
+        Some(state) if *state == SqlState::NO_ACTIVE_SQL_TRANSACTION => (
+            "the effect ended its transaction: what came before that is committed or gone as it said, with the \
+             record of the event, and what came after it was committed statement by statement",
+            "let the effect not end its transaction (COMMIT or ROLLBACK): whoever called it does",
+        ),
+        _ => return None,
+    };
+    Some(StoreError::new(StoreErrorKind::Other, text).with_advice(advice))
 }
 
 /// Whether trying the same transaction again may help: another one stood in the way. The error counts, and what is

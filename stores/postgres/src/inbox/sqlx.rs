@@ -10,6 +10,7 @@ use postrider_core::{
     Turns, refuse_unfit,
 };
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, Transaction};
+use tokio_postgres::error::SqlState;
 
 use super::effects::{Failed, entries};
 use super::record::{self, Entry};
@@ -151,21 +152,23 @@ impl SqlxPgEffects {
             }
         }
         // As in `once::commit`: the driver would take the end of a transaction that was undone for a commit.
-        let ended = match sqlx::query("SELECT 1").execute(&mut *tx).await {
+        let ended = match sqlx::query(once::BEFORE_COMMIT).execute(&mut *tx).await {
             Ok(_) => tx.commit().await,
             Err(error) => Err(error),
         };
         match ended {
             Ok(()) => Ok(applied),
-            Err(error) => Err(match state(&error).as_deref() {
-                Some("25P02") => {
-                    let undone = once::undone();
-                    let text = format!("{undone}; {}", undone.advice());
-                    Failed::at_the_end(&applied, HandlerError::retry(text))
-                }
-                Some(state) if state.starts_with("23") => Failed::at_the_end(&applied, error.into()),
-                _ => failed(error),
-            }),
+            Err(error) => {
+                let state = state(&error);
+                let known = state.as_deref().map(SqlState::from_code);
+                Err(match once::undone(known.as_ref()) {
+                    Some(undone) => Failed::undone(&applied, &undone),
+                    None if state.is_some_and(|state| state.starts_with("23")) => {
+                        Failed::at_the_end(&applied, error.into())
+                    }
+                    None => failed(error),
+                })
+            }
         }
     }
 }

@@ -6,4 +6,7 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     processed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (consumer, event_id)
 );
+-- On a table that has many rows already, consumers wait while one of these is made: make it beforehand, under the same
+-- name, with CREATE INDEX CONCURRENTLY. `postrider inbox migrate` does.
 CREATE INDEX IF NOT EXISTS {name outbox_time} ON {outbox} (processed_at);
+CREATE INDEX IF NOT EXISTS {name outbox_consumer_time} ON {outbox} (consumer, processed_at);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Effects, InboxConsole, Received, Records};
 use postrider_postgres::{Inbox, PgEffects, PgOptions, handler};
-use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TRIPS, TestInbox};
+use postrider_testkit::inbox::{Applies, COMMITS, EffectsHarness, ROLLS_BACK, Script, TRIPS, TestInbox};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 
 use crate::support::connect;
@@ -103,6 +103,10 @@ impl TestInbox for Fresh {
 struct Prepared(PgEffects);
 
 impl Applies for Prepared {
+    fn most(&self) -> usize {
+        self.0.most()
+    }
+
     fn apply(
         &self,
         consumer: &str,
@@ -114,8 +118,11 @@ impl Applies for Prepared {
             Box::pin(async move {
                 let id = event.event_id();
                 tx.execute("INSERT INTO effects (id) VALUES ($1)", &[&id]).await?;
-                if id == TRIPS {
-                    assert!(tx.batch_execute("SELECT 1 / 0").await.is_err());
+                match id {
+                    TRIPS => assert!(tx.batch_execute("SELECT 1 / 0").await.is_err()),
+                    ROLLS_BACK => tx.batch_execute("ROLLBACK").await?,
+                    COMMITS => tx.batch_execute("COMMIT").await?,
+                    _ => {}
                 }
                 script(event).await
             })
@@ -129,6 +136,10 @@ struct Sqlx(postrider_postgres::SqlxPgEffects);
 
 #[cfg(feature = "sqlx")]
 impl Applies for Sqlx {
+    fn most(&self) -> usize {
+        self.0.most()
+    }
+
     fn apply(
         &self,
         consumer: &str,
@@ -142,10 +153,14 @@ impl Applies for Sqlx {
                     .bind(event.event_id())
                     .execute(&mut **tx)
                     .await?;
-                if event.event_id() == TRIPS {
-                    let failed = sqlx::query("SELECT 1 / 0").execute(&mut **tx).await;
-                    assert!(failed.is_err());
-                }
+                let also = match event.event_id() {
+                    TRIPS => "SELECT 1 / 0",
+                    ROLLS_BACK => "ROLLBACK",
+                    COMMITS => "COMMIT",
+                    _ => "SELECT 1",
+                };
+                let said = sqlx::query(also).execute(&mut **tx).await;
+                assert_eq!(said.is_err(), event.event_id() == TRIPS);
                 script(event).await
             })
         });

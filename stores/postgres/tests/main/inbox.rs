@@ -15,7 +15,7 @@ use tokio_postgres::Client;
 use crate::support::{Db, PATIENCE, until};
 
 /// A database with an inbox, a table of effects, and two rows to quarrel about.
-async fn database() -> Db {
+pub(crate) async fn database() -> Db {
     let db = Db::without_tables(PgOptions::default());
     Inbox::default()
         .migrate(&db.connect().await)
@@ -53,24 +53,6 @@ fn inserts() -> Arc<PgHandler> {
             Ok(())
         })
     })
-}
-
-/// Listeners that start together all make the table.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_may_make_the_table_at_once() {
-    let db = Db::without_tables(PgOptions::default());
-    let barrier = Arc::new(Barrier::new(8));
-    let mut making = Vec::new();
-    for _ in 0..8 {
-        let (client, barrier) = (db.connect().await, Arc::clone(&barrier));
-        making.push(tokio::spawn(async move {
-            barrier.wait().await;
-            Inbox::default().migrate(&client).await
-        }));
-    }
-    for made in making {
-        made.await.expect("no panic").expect("the table is made");
-    }
 }
 
 /// Two transactions that read what the other writes: one of them is refused by the server, and tried again.
@@ -247,6 +229,25 @@ async fn a_handler_that_passes_over_an_error_loses_nothing() {
         "it counts as not seen"
     );
     is_usable(&client).await;
+}
+
+/// A handler that ends the transaction takes its record with it, or out of it: its event must not be acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_ends_its_transaction_is_an_error() {
+    let db = database().await;
+    let mut client = db.connect().await;
+    for (end, records) in [("ROLLBACK", 0), ("COMMIT", 1)] {
+        let effect = async |tx: &tokio_postgres::Transaction<'_>| tx.batch_execute(end).await;
+        let failed = Inbox::default().once(&mut client, "billing", "a", effect).await;
+        match failed {
+            Err(OnceError::Store(error)) => {
+                assert!(error.advice().contains("not end its transaction"), "{error}");
+            }
+            other => panic!("{end}: {other:?}"),
+        }
+        assert_eq!(db.number("SELECT count(*) FROM inbox"), records, "{end}");
+        is_usable(&client).await;
+    }
 }
 
 async fn is_usable(client: &Client) {

@@ -36,6 +36,7 @@ mod faults;
 mod full;
 mod history;
 mod inbox;
+mod inbox_table;
 mod large;
 mod late;
 mod locks;

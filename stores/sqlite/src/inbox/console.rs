@@ -49,8 +49,8 @@ impl InboxConsole for SqliteEffects {
         self.ask(doing, move |inbox, connection| {
             let event = (event_id.as_str(), hash.as_deref());
             record::record(connection, &inbox.tables, &consumer, &[event])
-                .map(Recorded::only)
                 .map_err(|error| inbox.explain(error, doing))
+                .and_then(Recorded::only)
         })
     }
 

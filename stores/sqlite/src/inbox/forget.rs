@@ -12,6 +12,16 @@ use crate::{clock, schema};
 const MEANT: &str = "consumer = ?1 AND (?2 = '[]' OR event_id IN (SELECT value FROM json_each(?2)))
     AND (?3 IS NULL OR processed_at <= ?3) AND (?4 IS NULL OR processed_at >= ?4)";
 
+/// Removes old records of one consumer. Those of others are not looked at: they may be older, many, and kept for
+/// longer.
+pub(crate) const PURGE_OF: &str = "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
+    SELECT consumer, event_id FROM {outbox}
+    WHERE consumer = ?3 AND processed_at < ?1 ORDER BY processed_at LIMIT ?2)";
+
+/// Removes old records of all.
+pub(crate) const PURGE: &str = "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
+    SELECT consumer, event_id FROM {outbox} WHERE processed_at < ?1 ORDER BY processed_at LIMIT ?2)";
+
 impl Inbox {
     /// Forgets an event, so that it takes effect again when it is delivered again; true when it was known.
     pub fn forget(
@@ -56,14 +66,14 @@ impl Inbox {
         older_than: Duration,
         limit: u32,
     ) -> Result<u64, StoreError> {
-        let sql = self.tables.sql(
-            "DELETE FROM {outbox} WHERE (consumer, event_id) IN (
-                 SELECT consumer, event_id FROM {outbox}
-                 WHERE processed_at < ?1 AND (?3 IS NULL OR consumer = ?3)
-                 ORDER BY processed_at LIMIT ?2)",
-        );
         let gone = clock::now(connection).and_then(|now| {
-            connection.execute(&sql, params![schema::since(now, older_than), limit, consumer])
+            let before = schema::since(now, older_than);
+            match consumer {
+                Some(consumer) => {
+                    connection.execute(&self.tables.sql(PURGE_OF), params![before, limit, consumer])
+                }
+                None => connection.execute(&self.tables.sql(PURGE), params![before, limit]),
+            }
         });
         match gone {
             Ok(rows) => Ok(rows as u64),

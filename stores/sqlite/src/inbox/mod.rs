@@ -16,6 +16,9 @@ use rusqlite::{Connection, Transaction};
 use crate::error::store_error;
 use crate::ident::{IdentError, Tables};
 
+#[cfg(test)]
+pub(crate) use forget::{PURGE, PURGE_OF};
+
 pub use effects::{SqliteEffects, SqliteHandler, handler};
 
 /// The inbox of a consumer's database: an event takes effect once per consumer, however often it is delivered.
@@ -89,7 +92,7 @@ impl Inbox {
     /// ```
     pub fn first(&self, tx: &Transaction<'_>, consumer: &str, event_id: &str) -> Result<bool, StoreError> {
         let marks = self.first_all(tx, consumer, &[(event_id, None)])?;
-        Ok(marks.contains(&Recorded::Now))
+        Ok(Recorded::only(marks)? == Recorded::Now)
     }
 
     /// The same, keeping the hash of the payload beside the id, so that a reused id can be told from a repeated event:
@@ -102,7 +105,7 @@ impl Inbox {
         hash: Option<&str>,
     ) -> Result<bool, FirstError> {
         let marks = self.first_all(tx, consumer, &[(event_id, hash)]);
-        let mark = Recorded::only(marks.map_err(FirstError::Store)?);
+        let mark = marks.and_then(Recorded::only).map_err(FirstError::Store)?;
         mark.is_first(event_id, hash).map_err(FirstError::Reused)
     }
 

@@ -7,3 +7,4 @@ CREATE TABLE IF NOT EXISTS {outbox} (
     PRIMARY KEY (consumer, event_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS {outbox_time} ON {outbox} (processed_at);
+CREATE INDEX IF NOT EXISTS {outbox_consumer_time} ON {outbox} (consumer, processed_at);

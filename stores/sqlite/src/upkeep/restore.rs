@@ -24,7 +24,7 @@ pub(super) fn mark(view: &View<'_>, id: &JobId, cursor: Cursor, rows: u64, done:
 /// Writes rows and how far the job has come, together.
 pub(super) fn restore(view: &View<'_>, id: &JobId, rows: &[HistoryRow], cursor: Cursor) -> Result<Job> {
     let job = load(view, id)?.job;
-    if job.state != JobState::Running {
+    if job.state != JobState::Running || job.has_reached(&cursor) {
         return Ok(job);
     }
     let sql = view.sql(

@@ -7,7 +7,9 @@ use postrider_core::{
     Applied, ApplyError, Blame, BoxFuture, Effects, InboxConsole, Received, Records, StoreErrorKind,
 };
 use postrider_sqlite::{Inbox, SqliteEffects, SqliteHandler, SqliteOptions, handler};
-use postrider_testkit::inbox::{Applies, EffectsHarness, Script, TRIPS, TestInbox, received};
+use postrider_testkit::inbox::{
+    Applies, COMMITS, EffectsHarness, ROLLS_BACK, Script, TRIPS, TestInbox, received,
+};
 use rusqlite::{Connection, TransactionBehavior};
 
 struct Sqlite;
@@ -86,6 +88,10 @@ impl TestInbox for Fresh {
 struct Handles(SqliteEffects);
 
 impl Applies for Handles {
+    fn most(&self) -> usize {
+        self.0.most()
+    }
+
     fn apply(
         &self,
         consumer: &str,
@@ -96,10 +102,15 @@ impl Applies for Handles {
         let runtime = tokio::runtime::Handle::current();
         let handler = handler(move |event, tx| {
             tx.execute("INSERT INTO effects (id) VALUES (?1)", [event.event_id()])?;
-            if event.event_id() == TRIPS {
-                let again =
-                    "INSERT OR ROLLBACK INTO inbox (consumer, event_id) SELECT consumer, event_id FROM inbox";
-                assert!(tx.execute(again, []).is_err(), "it is there already");
+            match event.event_id() {
+                TRIPS => {
+                    let again = "INSERT OR ROLLBACK INTO inbox (consumer, event_id)
+                        SELECT consumer, event_id FROM inbox";
+                    assert!(tx.execute(again, []).is_err(), "it is there already");
+                }
+                ROLLS_BACK => tx.execute_batch("ROLLBACK")?,
+                COMMITS => tx.execute_batch("COMMIT")?,
+                _ => {}
             }
             runtime.block_on(script(event))
         });

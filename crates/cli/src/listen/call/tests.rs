@@ -29,7 +29,7 @@ fn the_status_decides() {
     for status in [200, 201, 202, 204, 299] {
         assert!(judged(status, None).is_ok(), "{status}");
     }
-    for status in [408, 425, 500, 502, 503, 504, 301, 302, 307] {
+    for status in [401, 403, 404, 405, 408, 425, 500, 502, 503, 504, 301, 302, 307] {
         let error = refused(status, None);
         assert_eq!(
             (error.may_pass(), error.blamed()),
@@ -38,7 +38,7 @@ fn the_status_decides() {
         );
     }
     assert_eq!(refused(429, None).blamed(), Blame::Nobody);
-    for status in [400, 401, 403, 404, 409, 410, 413, 422] {
+    for status in [400, 402, 406, 407, 409, 410, 413, 422] {
         assert!(!refused(status, None).may_pass(), "{status}");
     }
     let text = refused(400, None).to_string();
