@@ -11,7 +11,7 @@ use postrider_relay::{Observer, Relay, Settings};
 use tokio::net::TcpListener;
 
 use super::bells::{Bells, Ringing};
-use super::{App, DIRECT, routes, sink_name, watch};
+use super::{App, DIRECT, Named, routes, sink_name, watch};
 use crate::http::{Api, Options};
 use crate::{Board, Channel, Worker};
 
@@ -271,6 +271,3 @@ impl<E: Effects> AppBuilder<E> {
         self.queues.iter().map(one).collect()
     }
 }
-
-/// A listener with the name of its consumer.
-pub(super) type Named<E> = (String, Listener<Ringing<E>>);
