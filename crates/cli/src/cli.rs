@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{
-    DemoArgs, EventArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs,
-};
+use crate::args::{DemoArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs};
 
 mod archive;
 mod dead;
@@ -14,6 +12,7 @@ mod inbox;
 mod listen;
 mod notify;
 mod operate;
+mod route;
 
 pub use archive::{ArchiveArgs, ArchiveCommand};
 pub use dead::DeadCommand;
@@ -21,6 +20,7 @@ pub use inbox::{ForgetArgs, InboxCommand};
 pub use listen::ListenArgs;
 pub use notify::{NotifyCommand, NotifyDemoArgs, NotifyMigrateCommand, NotifyShowArgs};
 pub use operate::{JobArg, JobCommand, ScheduleCommand};
+pub use route::RouteCommand;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -385,17 +385,4 @@ Examples:
   postrider config show --json
   POSTRIDER__RELAY__BATCH_SIZE=500 postrider config show")]
     Show,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum RouteCommand {
-    /// Show which route wins for an event, why the others do not, and the addresses
-    #[command(after_long_help = "\
-Examples:
-  postrider route explain --type OrderPlaced --aggregate ORDER/42
-  postrider route explain --type OrderPlaced --aggregate ORDER/42 \\
-    --header tenant=a --json
-
-Exit code 1 if no route matches or an address cannot be filled in.")]
-    Explain(Box<EventArgs>),
 }

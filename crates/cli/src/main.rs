@@ -38,8 +38,8 @@ use clap::Parser;
 use postrider_core::Verb;
 
 use crate::cli::{
-    Cli, Command, ConfigCommand, DeadCommand, JobCommand, MigrateCommand, NotifyCommand, NotifyMigrateCommand,
-    RouteCommand, ScheduleCommand,
+    Cli, Command, ConfigCommand, DeadCommand, JobCommand, MigrateCommand, NotifyCommand,
+    NotifyMigrateCommand, RouteCommand, ScheduleCommand,
 };
 use crate::commands as run;
 use crate::config::Config;

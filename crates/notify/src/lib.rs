@@ -41,7 +41,7 @@ pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
 #[cfg(feature = "postgres")]
 pub use postgres::PgBoard;
-pub use worker::{Told, Worker};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteBoard;
+pub use worker::{Told, Worker};
 pub use workflow::{Audience, Digest, Workflow, WorkflowError, Workflows};

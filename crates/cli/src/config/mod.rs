@@ -161,13 +161,19 @@ impl Document {
             "[[route]]\\nto = [{ broker = \"events\" }]",
             self.route.is_empty() && !outboxes.is_empty() && self.notify.is_none(),
         )?;
-        secret_files.extend(self.notify.iter().flat_map(|table| table.get_ref().secret_files()));
+        secret_files.extend(
+            self.notify
+                .iter()
+                .flat_map(|table| table.get_ref().secret_files()),
+        );
         let beside = notify::Beside {
             outboxes: &outboxes,
             brokers: &brokers,
             relay: &relay,
         };
-        let notify = self.notify.map(|table| notify::NotifyTable::resolve(table, &beside));
+        let notify = self
+            .notify
+            .map(|table| notify::NotifyTable::resolve(table, &beside));
         let notify = notify.transpose()?;
         let retry = relay.settings.retry;
         let published = destination::router(self.route, &outboxes, &brokers, retry)?;

@@ -70,7 +70,8 @@ impl OpenBoard {
 /// What is configured about notifications, with the outbox of that.
 pub fn configured(config: &Config) -> Result<(&Notify, &Outbox), Failure> {
     let Some(notify) = &config.notify else {
-        let advice = "add [notify] and at least one [[notify.workflow]]; docs/configuration.md has an example";
+        let advice =
+            "add [notify] and at least one [[notify.workflow]]; docs/configuration.md has an example";
         return Err(Failure::input("no notifications are configured").advice(advice));
     };
     let missing = || Failure::input(format!("there is no outbox named {:?}", notify.outbox));

@@ -114,8 +114,9 @@ fn feed(port: u16, id: &str) -> Vec<String> {
         return Vec::new();
     };
     let page: Value = serde_json::from_str(&body).unwrap();
-    let entries = page["entries"].as_array().or(page["notifications"].as_array());
-    let entries = entries.unwrap_or_else(|| panic!("no entries in {page}"));
+    let entries = page["entries"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no entries in {page}"));
     let id = |entry: &Value| entry["event_id"].as_str().unwrap_or_default().to_owned();
     entries.iter().map(id).collect()
 }
@@ -134,8 +135,7 @@ fn order(place: &Place, id: &str, user: &str) {
 fn pushed(endpoint: &Endpoint) -> Vec<(String, String)> {
     let of = |body: &[u8]| {
         let body: Value = serde_json::from_slice(body).unwrap();
-        let inner = if body["data"].is_object() { &body["data"] } else { &body };
-        inner["event_id"].as_str().unwrap_or_default().to_owned()
+        body["event_id"].as_str().unwrap_or_default().to_owned()
     };
     let calls = endpoint.calls();
     let pair = |call: &crate::endpoint::Called| (call.header("webhook-id").to_owned(), of(&call.body));
@@ -162,11 +162,20 @@ fn a_row_in_the_outbox_is_in_the_feed_and_pushed() {
     let ended = running.stop().expect(0);
     assert!(!ended.err.contains(SECRET) && !ended.out.contains(SECRET));
     let report = ended.json();
-    assert_eq!((&report["dead"], &report["queued"]), (&json!(0), &json!(0)), "{report}");
+    assert_eq!(
+        (&report["dead"], &report["queued"]),
+        (&json!(0), &json!(0)),
+        "{report}"
+    );
 
-    let shown = place.run(&["notify", "show", "--event", "order-1", "--json"]).expect(0);
+    let shown = place
+        .run(&["notify", "show", "--event", "order-1", "--json"])
+        .expect(0);
     let shown = shown.json();
-    assert_eq!((&shown[0]["user_id"], &shown[0]["id"]), (&json!("ada"), &json!(1)));
+    assert_eq!(
+        (&shown[0]["user_id"], &shown[0]["id"]),
+        (&json!("ada"), &json!(1))
+    );
     let states: Vec<(&Value, &Value)> = shown[0]["deliveries"]
         .as_array()
         .unwrap()
@@ -175,20 +184,38 @@ fn a_row_in_the_outbox_is_in_the_feed_and_pushed() {
         .collect();
     assert!(states.contains(&(&json!("push"), &json!("delivered"))), "{shown}");
     place.run(&["notify", "show", "1"]).expect(0).says("in the feed");
-    place.run(&["notify", "show", "9"]).expect(1).complains("no notification");
+    place
+        .run(&["notify", "show", "9"])
+        .expect(1)
+        .complains("no notification");
     place.run(&["show", "order-1"]).expect(0).says("notifications");
 }
 
 #[test]
 fn the_demo_accounts_for_everything() {
     let place = Place::empty();
-    let args = ["notify", "demo", "--for", "3s", "--listen", "127.0.0.1:0", "--json"];
+    let args = [
+        "notify",
+        "demo",
+        "--for",
+        "3s",
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+    ];
     let ran = place.run(&args).expect(0);
-    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let [url, account] = lines.as_slice() else {
         panic!("two lines: {}", ran.out)
     };
-    assert!(url["url"].as_str().is_some_and(|url| url.ends_with("/demo")), "{url}");
+    assert!(
+        url["url"].as_str().is_some_and(|url| url.ends_with("/demo")),
+        "{url}"
+    );
     for zero in ["missing", "unexpected", "twice"] {
         assert_eq!(account[zero], 0, "{account}");
     }

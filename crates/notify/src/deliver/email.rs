@@ -102,6 +102,8 @@ impl EmailSink {
             if self.doorway.is_alive(&mut kept).await {
                 return Ok(kept);
             }
+            // Whatever ended one of them has most likely ended them all, and asking each takes time.
+            self.idle().clear();
         }
     }
 

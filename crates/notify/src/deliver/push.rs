@@ -66,7 +66,8 @@ impl PushSink {
         Ok(Self {
             dial: Dial::default()
                 .public_only(!options.allow_private)
-                .within(options.timeout),
+                // Half of the time, so that a host that cannot be reached is told from one that says nothing.
+                .within(options.timeout / 2),
             signer: Signer::new(&options.secret)?,
             servers: Servers::default(),
             rests: Rests::default(),

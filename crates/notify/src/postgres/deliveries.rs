@@ -9,9 +9,9 @@ use tokio_postgres::{Row, Transaction};
 use super::{Pg, failed};
 use crate::{Channel, Delivery, DeliveryState, Notification};
 
-/// Where an event is: parked counts before queued, and both before the history, as in the view `outbox_events`. That view
-/// itself is not asked, because it compares the parked rows of an event by reading all of them; here each table finds
-/// the event by an index. A replay leaves a copy behind; what counts is the event itself.
+/// Where an event is: parked counts before queued, and both before the history, as in the view `outbox_events`. That
+/// view itself is not asked, because it compares the parked rows of an event by reading all of them; here each table
+/// finds the event by an index. A replay leaves a copy behind; what counts is the event itself.
 const DELIVERIES: &str = "SELECT d.notification_id, d.channel, d.event_id, d.problem, e.status, {micros e.at}, e.error
     FROM {notification_delivery} d LEFT JOIN LATERAL (
         SELECT * FROM (
@@ -20,7 +20,8 @@ const DELIVERIES: &str = "SELECT d.notification_id, d.channel, d.event_id, d.pro
             UNION ALL
             SELECT q.replay_id, 1, 0, 'PENDING', NULL, NULL FROM {outbox} q WHERE q.event_id = d.event_id
             UNION ALL
-            SELECT h.replay_id, CASE h.outcome WHEN 'discarded' THEN 2 ELSE 3 END, 0, upper(h.outcome), h.published_at, NULL
+            SELECT h.replay_id, CASE h.outcome WHEN 'discarded' THEN 2 ELSE 3 END, 0, upper(h.outcome), h.published_at,
+                NULL
             FROM {outbox_sent} h WHERE h.event_id = d.event_id AND h.outcome IN ('published', 'discarded')
         ) found ORDER BY replay_id IS NOT NULL, place, severity, at DESC LIMIT 1
     ) e ON d.event_id IS NOT NULL

@@ -152,7 +152,8 @@ impl Feed for PgBoard {
             let given = (&self.pg, user, within.min(315_360_000_000) as f64 / 1_000.0);
             let newest_first = self.transaction(&given, |tx, (pg, user, seconds)| {
                 Box::pin(async move {
-                    let behind = "AND n.archived_at IS NULL AND n.created_at > clock_timestamp() - make_interval(secs => $2)
+                    let behind = "AND n.archived_at IS NULL
+                        AND n.created_at > clock_timestamp() - make_interval(secs => $2)
                         AND n.id IN (SELECT id FROM {notification} WHERE user_id = $1 ORDER BY id DESC LIMIT $3)
                         ORDER BY n.id DESC LIMIT $4";
                     let values: [Value<'_>; 4] = [

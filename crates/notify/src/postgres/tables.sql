@@ -74,7 +74,8 @@ CREATE TABLE IF NOT EXISTS {notification_fanout} (
     finished_at timestamptz
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS notification_fanout_open ON {notification_fanout} (created_at) WHERE finished_at IS NULL;
-CREATE INDEX IF NOT EXISTS notification_fanout_done ON {notification_fanout} (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS notification_fanout_done ON {notification_fanout} (finished_at)
+    WHERE finished_at IS NOT NULL;
 
 -- What is collected for one notification of a user. Items stay after that, so that a repeated event is known.
 CREATE TABLE IF NOT EXISTS {notification_digest} (

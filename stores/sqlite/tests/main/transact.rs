@@ -127,7 +127,8 @@ async fn a_busy_file_is_waited_for() {
         }
     });
     // A reader waits for nobody.
-    let read = shop.effects().read(|tx| {
+    let reader = shop.effects();
+    let read = reader.read(|tx| {
         let count = tx.query_row("SELECT count(*) FROM rows", [], |row| row.get::<_, i64>(0));
         Ok::<_, Failed>(count?)
     });

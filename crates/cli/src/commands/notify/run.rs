@@ -135,9 +135,9 @@ impl Stage<'_> {
             (options.token, options.secret) = (self.notify.token.clone(), self.notify.secret.clone());
             builder = builder.http(listener, options);
         }
-        let app = builder.build().map_err(|error| {
-            Failure::input("notifications cannot be put together").because(&error)
-        })?;
+        let app = builder
+            .build()
+            .map_err(|error| Failure::input("notifications cannot be put together").because(&error))?;
         let ended = CancellationToken::new();
         if let Some(outbox) = self.config.outboxes.get(&self.notify.outbox) {
             Duties::new(self.config, &self.started.opened, outbox, ended.clone()).start(ear);
@@ -176,7 +176,10 @@ fn listeners<E: Effects>(
 ) -> Result<AppBuilder<E>, Failure> {
     let missing = |name: &str| Failure::input(format!("there is no broker named {name:?}"));
     let dead = config.brokers.get(&queues.dead_broker);
-    let letters = wire::sink(&queues.dead_broker, dead.ok_or_else(|| missing(&queues.dead_broker))?)?;
+    let letters = wire::sink(
+        &queues.dead_broker,
+        dead.ok_or_else(|| missing(&queues.dead_broker))?,
+    )?;
     for (audience, queue) in &notify.queue_of {
         let source = source(config, queues, queue)?;
         let place = DeadLetters::to(letters.clone(), queues.dead_address.clone());
@@ -186,7 +189,11 @@ fn listeners<E: Effects>(
 }
 
 fn source(config: &Config, queues: &Queues, queue: &str) -> Result<Arc<dyn Source>, Failure> {
-    match config.brokers.get(&queues.broker).map(|broker| (broker, &broker.kind)) {
+    match config
+        .brokers
+        .get(&queues.broker)
+        .map(|broker| (broker, &broker.kind))
+    {
         #[cfg(feature = "rabbitmq")]
         Some((broker, crate::config::Kind::RabbitMq(rabbit))) => {
             let source = crate::rabbitmq::source(&queues.broker, broker, rabbit, queue, PREFETCH)?;
@@ -232,7 +239,10 @@ async fn summary(out: Output, started: &Started, report: &Report) -> Result<Done
         "broken_off": report.broken_off,
     });
     let mut text = format!("{name}: {} settled", report.relay.published);
-    for (number, what) in [(stats.queued, "still queued"), (stats.dead, "dead (postrider dead list)")] {
+    for (number, what) in [
+        (stats.queued, "still queued"),
+        (stats.dead, "dead (postrider dead list)"),
+    ] {
         if number > 0 {
             text.push_str(&format!(", {number} {what}"));
         }

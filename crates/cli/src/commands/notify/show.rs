@@ -49,8 +49,17 @@ pub async fn show(config: &Config, out: Output, args: &NotifyShowArgs) -> Result
 fn text(one: &Notification) -> String {
     let entry = &one.entry;
     let mut lines = vec![
-        format!("notification {} of {}, {}", entry.id, cell(&one.user_id), cell(&one.audience)),
-        format!("  event     {} {}", cell(&entry.event_id), cell(&entry.event_type)),
+        format!(
+            "notification {} of {}, {}",
+            entry.id,
+            cell(&one.user_id),
+            cell(&one.audience)
+        ),
+        format!(
+            "  event     {} {}",
+            cell(&entry.event_id),
+            cell(&entry.event_type)
+        ),
         format!("  category  {}", cell(&entry.category)),
     ];
     if let Some(resource) = &one.resource_id {
@@ -58,7 +67,11 @@ fn text(one: &Notification) -> String {
     }
     lines.push(format!("  title     {}", cell(&entry.title)));
     lines.push(format!("  stored    {}", time(entry.created_at)));
-    for (what, at) in [("seen", entry.seen_at), ("read", entry.read_at), ("archived", entry.archived_at)] {
+    for (what, at) in [
+        ("seen", entry.seen_at),
+        ("read", entry.read_at),
+        ("archived", entry.archived_at),
+    ] {
         lines.extend(at.map(|at| format!("  {what:<8}  {}", time(at))));
     }
     lines.extend(one.deliveries.iter().map(delivery));
@@ -69,7 +82,10 @@ fn delivery(one: &Delivery) -> String {
     let state = match &one.state {
         DeliveryState::Stored => "in the feed".to_owned(),
         DeliveryState::Pending { status, error: None } => status.clone(),
-        DeliveryState::Pending { status, error: Some(error) } => format!("{status}: {}", cell(error)),
+        DeliveryState::Pending {
+            status,
+            error: Some(error),
+        } => format!("{status}: {}", cell(error)),
         DeliveryState::Delivered { at: Some(at) } => format!("delivered {}", time(*at)),
         DeliveryState::Delivered { at: None } => "delivered".to_owned(),
         DeliveryState::Dead { error } => format!("dead: {}", cell(error)),

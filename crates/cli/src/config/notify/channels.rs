@@ -85,7 +85,8 @@ impl EmailTable {
         let missing = || Problem::new("the key `url` is missing").at(span.clone());
         let url = secret("url", table.url, table.url_file)?.ok_or_else(missing)?;
         let server = Server::parse(url.get_ref().expose()).map_err(|text| {
-            let help = "for example \"smtp://user@mail.example.com:587\", or smtps:// for TLS from the first byte";
+            let help =
+                "for example \"smtp://user@mail.example.com:587\", or smtps:// for TLS from the first byte";
             Problem::new(text).at(url.span()).help(help.to_owned())
         })?;
         let password = secret("password", table.password, table.password_file)?.map(Spanned::into_inner);
@@ -159,14 +160,18 @@ impl Server {
         if rest.contains(['/', '?', '#']) {
             return Err("the url of a mail server ends with its port");
         }
-        let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
+        let (login, place) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(login, place)| (Some(login), place));
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
             None => (None, None),
             Some((user, password)) => (Some(decoded(user)?), Some(decoded(password)?)),
         };
         let (host, port) = match place.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                let port = port.parse().map_err(|_| "the port of the url is not a number up to 65535")?;
+                let port = port
+                    .parse()
+                    .map_err(|_| "the port of the url is not a number up to 65535")?;
                 (host, Some(port))
             }
             _ => (place, None),
@@ -176,7 +181,13 @@ impl Server {
             return Err("the url has no host");
         }
         let password = password.filter(|text| !text.is_empty()).map(Secret::new);
-        Ok(Self { host, port, security, user, password })
+        Ok(Self {
+            host,
+            port,
+            security,
+            user,
+            password,
+        })
     }
 }
 
@@ -184,17 +195,17 @@ impl Server {
 fn decoded(text: &str) -> Result<String, &'static str> {
     let wrong = "a percent sign in the login of the url is not followed by two hexadecimal digits of UTF-8";
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        (rest, _) = match (first, behind) {
-            (b'%', [high, low, behind @ ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16).ok_or(wrong);
-                let byte = digit(high)? * 16 + digit(low)?;
-                (behind, bytes.push(u8::try_from(byte).map_err(|_| wrong)?))
-            }
-            (b'%', _) => return Err(wrong),
-            (byte, behind) => (behind, bytes.push(*byte)),
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || {
+            rest.next()
+                .and_then(|byte| char::from(byte).to_digit(16))
+                .ok_or(wrong)
         };
+        bytes.push(match byte {
+            b'%' => u8::try_from(digit()? * 16 + digit()?).map_err(|_| wrong)?,
+            byte => byte,
+        });
     }
     String::from_utf8(bytes).map_err(|_| wrong)
 }
@@ -214,11 +225,26 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let host = |text: &str| text.to_owned();
         for (url, parts) in [
-            ("smtp://mail.example.com", (host("mail.example.com"), None, Security::StartTls, None, None)),
-            ("smtps://u%40x@h:465/", (host("h"), Some(465), Security::Tls, text("u@x"), None)),
-            ("smtp://u:p%3a@h:25", (host("h"), Some(25), Security::StartTls, text("u"), text("p:"))),
-            ("smtp://[::1]:1025", (host("::1"), Some(1025), Security::StartTls, None, None)),
-            ("smtp://[::1]", (host("::1"), None, Security::StartTls, None, None)),
+            (
+                "smtp://mail.example.com",
+                (host("mail.example.com"), None, Security::StartTls, None, None),
+            ),
+            (
+                "smtps://u%40x@h:465/",
+                (host("h"), Some(465), Security::Tls, text("u@x"), None),
+            ),
+            (
+                "smtp://u:p%3a@h:25",
+                (host("h"), Some(25), Security::StartTls, text("u"), text("p:")),
+            ),
+            (
+                "smtp://[::1]:1025",
+                (host("::1"), Some(1025), Security::StartTls, None, None),
+            ),
+            (
+                "smtp://[::1]",
+                (host("::1"), None, Security::StartTls, None, None),
+            ),
         ] {
             assert_eq!(server(url), parts, "{url}");
         }
@@ -226,7 +252,14 @@ mod tests {
 
     #[test]
     fn what_is_no_server_is_refused_without_being_repeated() {
-        for url in ["mail", "http://h", "smtp://", "smtp://u:s3cret@h:x", "smtp://s3cret%zz@h", "smtp://h/s3cret"] {
+        for url in [
+            "mail",
+            "http://h",
+            "smtp://",
+            "smtp://u:s3cret@h:x",
+            "smtp://s3cret%zz@h",
+            "smtp://h/s3cret",
+        ] {
             let text = Server::parse(url).unwrap_err();
             assert!(!text.contains("s3cret"), "{text}");
         }

@@ -165,7 +165,9 @@ impl NotifyTable {
         let queues = queues(table.broker, table.dead_letters, beside.brokers)?;
         let (audiences, queue_of) = audiences(table.audience, queues.is_some())?;
         let limit = beside.relay.settings.publish_timeout;
-        let email = table.email.map(|table| channels::EmailTable::resolve(table, limit));
+        let email = table
+            .email
+            .map(|table| channels::EmailTable::resolve(table, limit));
         let push = table.push.map(|table| channels::PushTable::resolve(table, limit));
         let (email, push) = (email.transpose()?, push.transpose()?);
         let ways = [(Channel::Email, email.is_some()), (Channel::Push, push.is_some())];
@@ -259,7 +261,8 @@ fn queues(
         };
     };
     if !matches!(find(&name, brokers)?.kind, Kind::RabbitMq(_)) {
-        let help = "listen to RabbitMQ, or leave `broker` out: events of the outbox itself need none".to_owned();
+        let help =
+            "listen to RabbitMQ, or leave `broker` out: events of the outbox itself need none".to_owned();
         return Err(Problem::new("this kind of broker has no queues")
             .at(name.span())
             .help(help));

@@ -80,7 +80,10 @@ fn workflow(it: &Workflow) -> Value {
 
 fn email(Email { options }: &Email) -> Value {
     let port = options.port.map_or_else(String::new, |port| format!(":{port}"));
-    let user = options.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+    let user = options
+        .user
+        .as_ref()
+        .map_or_else(String::new, |user| format!("{user}@"));
     let scheme = match options.security {
         postrider_notify::deliver::Security::Tls => "smtps",
         _ => "smtp",

@@ -43,7 +43,11 @@ struct ChannelWord(Channel);
 
 impl<'de> Deserialize<'de> for ChannelWord {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        word(deserializer, &Channel::ALL.map(|channel| (channel.as_str(), channel))).map(Self)
+        word(
+            deserializer,
+            &Channel::ALL.map(|channel| (channel.as_str(), channel)),
+        )
+        .map(Self)
     }
 }
 

@@ -173,18 +173,29 @@ fn the_reference_sets_every_key_of_notifications() {
     let [booked] = notify.workflows.all() else {
         panic!("one workflow")
     };
-    assert_eq!((&*booked.name, &*booked.category, &*booked.locale), ("booked", "bookings", "de"));
-    assert_eq!((&booked.audiences[..], &booked.event_types[..]), (&["GUEST".to_owned()][..], &["TableBooked".to_owned()][..]));
+    assert_eq!(
+        (&*booked.name, &*booked.category, &*booked.locale),
+        ("booked", "bookings", "de")
+    );
+    assert_eq!(
+        (&booked.audiences[..], &booked.event_types[..]),
+        (&["GUEST".to_owned()][..], &["TableBooked".to_owned()][..])
+    );
     assert_eq!(booked.channels, Channel::ALL);
     assert_eq!(booked.resource.as_deref(), Some("{{ payload.table }}"));
-    assert_eq!((booked.period, booked.digest), (Some(secs(86_400)), Some(Digest { window: secs(600) })));
+    assert_eq!(
+        (booked.period, booked.digest),
+        (Some(secs(86_400)), Some(Digest { window: secs(600) }))
+    );
     assert_eq!(booked.templates.len(), 3);
     let email = &notify.email.as_ref().expect("mail").options;
     assert_eq!((&*email.host, email.port), ("mail.internal", Some(2525)));
     assert_eq!(email.user.as_deref(), Some("shop"));
     assert!(email.password.is_some() && email.unsubscribe.is_some() && email.ca_file.is_some());
     assert_eq!(email.security, postrider_notify::deliver::Security::None);
-    assert!(email.allow_plain && email.timeout * 2 + email.batch_time < config.relay.settings.publish_timeout);
+    assert!(
+        email.allow_plain && email.timeout * 2 + email.batch_time < config.relay.settings.publish_timeout
+    );
     let push = &notify.push.as_ref().expect("pushes").options;
     assert!(push.allow_private && push.timeout + push.batch_time < config.relay.settings.publish_timeout);
 }

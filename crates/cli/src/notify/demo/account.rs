@@ -52,7 +52,10 @@ impl Account {
             .busy_timeout(std::time::Duration::from_secs(10))
             .map_err(failed)?;
         let account = count(&connection).map_err(failed)?;
-        Ok(Account { rolled_back, ..account })
+        Ok(Account {
+            rolled_back,
+            ..account
+        })
     }
 
     /// How much is not told so far.
@@ -121,7 +124,10 @@ fn latency(connection: &Connection, part: f64) -> rusqlite::Result<f64> {
     )?;
     let times: Vec<i64> = times.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let at = (times.len() as f64 * part) as usize;
-    let micros = times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or(0);
+    let micros = times
+        .get(at.min(times.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or(0);
     Ok((micros as f64 / 10.0).round() / 100.0)
 }
 
@@ -149,7 +155,9 @@ mod tests {
             .unwrap();
         for (event, user, resource) in told {
             let insert = "INSERT INTO notification VALUES (?1, ?2, ?3, 2000)";
-            connection.execute(insert, rusqlite::params![event, user, resource]).unwrap();
+            connection
+                .execute(insert, rusqlite::params![event, user, resource])
+                .unwrap();
         }
         count(&connection).unwrap()
     }
@@ -165,7 +173,10 @@ mod tests {
     fn a_good_run_is_clean_with_its_duplicates() {
         let account = account(&GOOD);
         assert!(account.is_clean(), "{account:?}");
-        assert_eq!((account.events, account.notifications, account.duplicates), (4, 4, 1));
+        assert_eq!(
+            (account.events, account.notifications, account.duplicates),
+            (4, 4, 1)
+        );
         assert_eq!(account.p50_ms, 2.0);
     }
 

@@ -91,11 +91,18 @@ async fn run(out: Output, args: &NotifyDemoArgs, path: &Path) -> Result<Account,
     let sold = tokio::task::spawn_blocking(move || selling.join()).await;
     match sold {
         Ok(Ok(sold)) => sold?,
-        _ => return Err(Failure::backend("the shop of the demo ended by a mistake of its own")),
+        _ => {
+            return Err(Failure::backend(
+                "the shop of the demo ended by a mistake of its own",
+            ));
+        }
     }
     settle(path).await?;
     stop_app.cancel();
-    let ended = running.await.map_err(std::io::Error::other).and_then(|ended| ended);
+    let ended = running
+        .await
+        .map_err(std::io::Error::other)
+        .and_then(|ended| ended);
     ended.map_err(|error| Failure::backend("the demo stopped").because(&error))?;
     let rolled_back = shop.lock().unwrap_or_else(PoisonError::into_inner).rolled_back;
     Account::take(path, rolled_back)

@@ -19,7 +19,10 @@ pub const AUDIENCES: [(&str, &[(&str, &str)]); 2] = [
             ("srinivasa", "Srinivasa Ramanujan"),
         ],
     ),
-    ("RESTAURANT", &[("trattoria", "Trattoria Bella"), ("teahouse", "The Teahouse")]),
+    (
+        "RESTAURANT",
+        &[("trattoria", "Trattoria Bella"), ("teahouse", "The Teahouse")],
+    ),
 ];
 
 /// Something that can happen.

@@ -144,11 +144,7 @@ impl Shop {
 }
 
 /// Lets things happen at a rate, on a thread of its own, until it is stopped.
-pub fn start(
-    shop: Arc<Mutex<Shop>>,
-    rate: u32,
-    stop: CancellationToken,
-) -> JoinHandle<Result<(), Failure>> {
+pub fn start(shop: Arc<Mutex<Shop>>, rate: u32, stop: CancellationToken) -> JoinHandle<Result<(), Failure>> {
     thread::spawn(move || {
         let pause = Duration::from_secs(1) / rate;
         let mut due = Instant::now();
@@ -183,7 +179,10 @@ pub fn sender(shop: Arc<Mutex<Shop>>) -> Send {
 fn of(occasion: Occasion) -> Happening {
     let kind = KINDS.iter().find(|kind| kind.event_type == occasion.event_type);
     let follower = occasion.payload.get("follower").and_then(Value::as_str);
-    let resource = kind.and_then(|kind| kind.resource).and(follower).map(str::to_owned);
+    let resource = kind
+        .and_then(|kind| kind.resource)
+        .and(follower)
+        .map(str::to_owned);
     let user = match occasion.to {
         To::User(user) => Some(user),
         To::Topic(_) => None,

@@ -32,7 +32,12 @@ fn killed_in_the_middle_nothing_is_missing_and_nothing_twice() {
         }
     }
     until("all are in the feed", || feed(port, "ada").len() >= ORDERS);
-    let all = || pushed(&endpoint).into_iter().map(|(_, event)| event).collect::<BTreeSet<_>>();
+    let all = || {
+        pushed(&endpoint)
+            .into_iter()
+            .map(|(_, event)| event)
+            .collect::<BTreeSet<_>>()
+    };
     until("all were pushed", || all().len() >= ORDERS);
     running.stop().expect(0);
 

@@ -22,21 +22,53 @@ fn mistakes_have_their_line() {
     place_is_fine();
     for (from, to, wanted) in [
         ("[notify]\nlisten", "[notify]\nlisen", "did you mean `listen`?"),
-        ("127.0.0.1:7788", "0.0.0.0:7788", "a token and a secret are needed"),
+        (
+            "127.0.0.1:7788",
+            "0.0.0.0:7788",
+            "a token and a secret are needed",
+        ),
         ("127.0.0.1:7788", "here", "must be an address with a port"),
         ("a secret that is long enough", "short", "at least 16 characters"),
-        ("[notify]\n", "[notify]\noutbox = \"mian\"\n", "did you mean `main`?"),
-        ("[notify]\n", "[notify]\nbroker = \"events\"\n", "this kind of broker has no queues"),
-        ("[notify]\n", "[notify]\ndead_letters = { path = \"x\" }\n", "those of a broker"),
-        ("name = \"CUSTOMER\"", "name = \"CUSTOMER\"\nqueue = \"q\"", "a queue is one of a broker"),
-        ("name = \"CUSTOMER\"", "name = \"CUSTOMER\"\nview = \"a b\"", "cannot be the name of its view"),
-        ("category = \"orders\"", "category = \"orders\"\naudiences = [\"CUSTOMERS\"]", "did you mean `CUSTOMER`?"),
+        (
+            "[notify]\n",
+            "[notify]\noutbox = \"mian\"\n",
+            "did you mean `main`?",
+        ),
+        (
+            "[notify]\n",
+            "[notify]\nbroker = \"events\"\n",
+            "this kind of broker has no queues",
+        ),
+        (
+            "[notify]\n",
+            "[notify]\ndead_letters = { path = \"x\" }\n",
+            "those of a broker",
+        ),
+        (
+            "name = \"CUSTOMER\"",
+            "name = \"CUSTOMER\"\nqueue = \"q\"",
+            "a queue is one of a broker",
+        ),
+        (
+            "name = \"CUSTOMER\"",
+            "name = \"CUSTOMER\"\nview = \"a b\"",
+            "cannot be the name of its view",
+        ),
+        (
+            "category = \"orders\"",
+            "category = \"orders\"\naudiences = [\"CUSTOMERS\"]",
+            "did you mean `CUSTOMER`?",
+        ),
         ("category = \"orders\"\n", "", "the key `category` is missing"),
         ("\"push\"]", "\"email\"]", "there is no [notify.email]"),
         ("\"push\"]", "\"fax\"]", "must be"),
         ("{{ payload.order }}", "{{ payload.order", "orders"),
         ("templates.push.en", "templates.psh.en", "did you mean `push`?"),
-        ("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "short", "the secret of push"),
+        (
+            "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+            "short",
+            "the secret of push",
+        ),
     ] {
         refused(from, to, wanted);
     }
@@ -64,9 +96,21 @@ fn mail_is_checked_like_everything_else() {
         ("http://h", "", "smtp:// or smtps://"),
         ("smtp://u@h", "", "a user in the url and a password"),
         ("smtp://mail.example.com", "security = \"none\"", "in the clear"),
-        ("smtp://mail.example.com", "security = \"some\"", "\"starttls\" or \"tls\""),
-        ("smtp://mail.example.com", "unsubscribe = \"nowhere\"", "unsubscribe"),
-        ("smtp://mail.example.com", "ca_file = \"nowhere.pem\"", "nowhere.pem"),
+        (
+            "smtp://mail.example.com",
+            "security = \"some\"",
+            "\"starttls\" or \"tls\"",
+        ),
+        (
+            "smtp://mail.example.com",
+            "unsubscribe = \"nowhere\"",
+            "unsubscribe",
+        ),
+        (
+            "smtp://mail.example.com",
+            "ca_file = \"nowhere.pem\"",
+            "nowhere.pem",
+        ),
     ] {
         refused("[notify.push]", &mail(url, more), wanted);
     }
@@ -95,16 +139,29 @@ fn a_variable_changes_a_key_and_is_checked_like_a_line() {
 #[test]
 fn what_cannot_be_run_says_what_to_do() {
     let place = Place::ready(crate::support::ORDERS_ONLY);
-    for args in [&["notify", "run"][..], &["notify", "sign", "ada"], &["notify", "migrate", "print"]] {
-        place.run(args).expect(2).complains("no notifications are configured");
+    for args in [
+        &["notify", "run"][..],
+        &["notify", "sign", "ada"],
+        &["notify", "migrate", "print"],
+    ] {
+        place
+            .run(args)
+            .expect(2)
+            .complains("no notifications are configured");
     }
     let demo = ["notify", "demo", "--for", "1s", "--listen", "0.0.0.0:0"];
     place.run(&demo).expect(2).complains("everybody's feed");
 
     // Tables of the outbox alone are not enough.
     place.write("postrider.toml", &config(crate::http::port()));
-    place.run(&["notify", "run"]).expect(3).complains("notify migrate up");
-    place.run(&["notify", "show", "1"]).expect(3).complains("notify migrate up");
+    place
+        .run(&["notify", "run"])
+        .expect(3)
+        .complains("notify migrate up");
+    place
+        .run(&["notify", "show", "1"])
+        .expect(3)
+        .complains("notify migrate up");
     // The deliveries need the channels.
     place.run(&["run"]).expect(2).complains("postrider notify run");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -47,7 +47,7 @@ impl Writer {
             check_url(url).map_err(|text| EmailError::Unsubscribe(text.to_owned()))?;
         }
         Ok(Self {
-            from: Mailbox::new(from.name.as_deref().map(|name| one_line(name, NAME)), from.email),
+            from: Mailbox::new(from.name.as_deref().map(|name| line(name, NAME)), from.email),
             unsubscribe: options.unsubscribe.clone(),
         })
     }
@@ -64,16 +64,16 @@ impl Writer {
                 );
                 Failure::new(ErrorKind::NotEncodable, text)
             })?;
-        let name = one_line(&dispatch.name, NAME);
+        let name = line(&dispatch.name, NAME);
         let name = (!name.is_empty()).then_some(name);
         let id = message.event_id.as_str();
         let mut mail = Mail::builder()
             .from(self.from.clone())
             .to(Mailbox::new(name, to.clone()))
-            .subject(one_line(&dispatch.title, TITLE))
+            .subject(line(&dispatch.title, TITLE))
             .date_now()
             .message_id(Some(format!("<{}@{}>", inner_id(id), self.from.email.domain())))
-            .raw_header(HeaderValue::new(EVENT_ID, one_line(id, ID)))
+            .raw_header(HeaderValue::new(EVENT_ID, line(id, ID)))
             // Nobody's absence is to answer a machine.
             .raw_header(HeaderValue::new(AUTO_SUBMITTED, "auto-generated".to_owned()));
         if let Some(url) = &self.unsubscribe {
@@ -114,6 +114,12 @@ impl Writer {
             content: mail.formatted(),
         })
     }
+}
+
+/// Text as one line of a header. What looks like an encoded word would be decoded by the reader's program, to a line
+/// break if somebody likes, so it is taken apart.
+fn line(text: &str, longest: usize) -> String {
+    one_line(text, longest).replace("=?", "= ?")
 }
 
 /// Every kind of line break becomes the one of mail, so that no server sees an end of the mail where there is none.

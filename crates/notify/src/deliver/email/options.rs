@@ -27,9 +27,9 @@ impl Security {
     }
 }
 
-/// A server that is alive answers a letter within a second or two. With the time of a batch and of a new connection it
-/// stays below the 30 s that a relay gives a call.
-const TIMEOUT: Duration = Duration::from_secs(12);
+/// A server that is alive answers a letter within a second or two. Twice this, for a new connection and for the last
+/// letter, and the time of a batch stay below the 30 s that a relay gives a call.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// After this time no further letter of a batch is begun.
 const BATCH_TIME: Duration = Duration::from_secs(5);
 /// Connections at a time. Servers of providers allow few.
@@ -60,7 +60,8 @@ pub struct EmailOptions {
     /// How long making a connection may take, and how long one letter.
     pub timeout: Duration,
     /// After which time no further letter of a batch is begun; the rest goes with the next. Together with twice the
-    /// time-out it must stay below the relay's `publish_timeout`, or what was sent counts as lost and is sent again.
+    /// time-out and 5 s it must stay below the relay's `publish_timeout`, or what was sent counts as lost and is sent
+    /// again.
     pub batch_time: Duration,
     /// The url by which a reader unsubscribes with one click (RFC 8058), with `{user_id}` and `{category}` in it.
     pub unsubscribe: Option<String>,

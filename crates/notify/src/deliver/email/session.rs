@@ -17,6 +17,9 @@ use super::answer::{self, Stage};
 use super::letter::Letter;
 use super::options::{EmailError, EmailOptions, Security};
 
+/// How long a server may take for what costs it nothing: to say that it is there, and to forget a letter.
+const MOMENT: Duration = Duration::from_secs(2);
+
 /// Makes connections, and hands letters in.
 pub(super) struct Doorway {
     host: String,
@@ -115,10 +118,7 @@ impl Doorway {
 
     /// Whether a connection that was kept still is one.
     pub(super) async fn is_alive(&self, session: &mut Session) -> bool {
-        matches!(
-            timeout(self.timeout, session.say(Stage::Sender, Rset)).await,
-            Ok(Ok(_))
-        )
+        matches!(timeout(MOMENT, session.say(Stage::Sender, Rset)).await, Ok(Ok(_)))
     }
 
     /// Hands a letter in. After a refusal the connection can be used for the next.
@@ -140,7 +140,7 @@ impl Doorway {
                 answer::unclear(session.stage, Failure::new(ErrorKind::TimedOut, text))
             }
         };
-        if !session.broken && !matches!(timeout(self.timeout, session.reset()).await, Ok(true)) {
+        if !session.broken && !matches!(timeout(MOMENT, session.reset()).await, Ok(true)) {
             session.broken = true;
         }
         Answer::Failed(failed)

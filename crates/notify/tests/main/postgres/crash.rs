@@ -16,7 +16,8 @@ const HOLD: &str = "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $
     CREATE TRIGGER hold BEFORE INSERT ON notification_delivery FOR EACH STATEMENT EXECUTE FUNCTION hold()";
 
 /// The backend that waits there.
-const HELD: &str = "SELECT coalesce(max(pid), 0)::bigint FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted";
+const HELD: &str = "SELECT coalesce(max(pid), 0)::bigint FROM pg_locks
+    WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted";
 
 /// `kill -9` of a backend makes the server end all of them and recover: a chunk that was half stored is not there, and
 /// the fan-out goes on where it was.

@@ -6,7 +6,8 @@ use crate::suite::stage::{accept, board, followed, person, workflows};
 
 /// Rows of other people, events in all three places, and fresh statistics.
 const MANY: &str = "
-    INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, resource_id, title, body, metadata)
+    INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, resource_id, title, body,
+            metadata)
         SELECT 'x' || n, 'T', 'CUSTOMER', 'w', 'user' || n % 500, 'social', 'T:' || n, 't', 'b', '{}'
         FROM generate_series(1, 20000) n;
     INSERT INTO notification_delivery (notification_id, channel, event_id, address)
@@ -16,7 +17,8 @@ const MANY: &str = "
         SELECT event_id, 'notification.email', 'NOTIFICATION', notification_id FROM notification_delivery
         WHERE channel = 'email' AND notification_id % 3 = 0;
     INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
-        SELECT 1000000 + notification_id, event_id, 'notification.email', 'NOTIFICATION', notification_id, 'published', now()
+        SELECT 1000000 + notification_id, event_id, 'notification.email', 'NOTIFICATION', notification_id, 'published',
+            now()
         FROM notification_delivery WHERE channel = 'email' AND notification_id % 3 = 1;
     INSERT INTO outbox_parked (seq, destination, shard, lane, order_key, line, event_id, event_type, aggregate_type,
             aggregate_id, version, dead, next_attempt_at, attempts, failures, maybe_sent, updated_at)

@@ -116,6 +116,18 @@ fn nothing_in_a_delivery_becomes_a_header_of_its_own() {
     assert_eq!(letter.to.to_string(), "ann@example.com");
 }
 
+/// Encoded words that were in the text before are shown, not decoded.
+#[test]
+fn a_title_cannot_encode_something_else() {
+    let dispatch = Dispatch {
+        title: "=?utf-8?q?Eve=0D=0ABcc:_victim@example.com?=".to_owned(),
+        ..dispatch()
+    };
+    let letter = writer().letter(&message("m", &dispatch)).unwrap();
+    let subject = header(&letter, "Subject").remove(0);
+    assert!(!subject.contains("=?"), "{subject}");
+}
+
 #[test]
 fn a_text_cannot_end_the_mail_before_its_end() {
     for text in ["a\n.\nb", "a\r.\rb", "a\r\n.\r\nMAIL FROM:<x@y>", "a\n\r.\n\r"] {
