@@ -37,10 +37,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Effects, Sink};
+use postrider_listener::Listener;
 use postrider_relay::{Nudge, Relay};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use bells::Ringing;
 
 use crate::Worker;
 use crate::http::{Api, Hub};

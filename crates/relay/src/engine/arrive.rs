@@ -359,7 +359,8 @@ impl Engine {
             }
             Routed::Nowhere(failure) => self.still_dead(item, None, failure, out),
             Routed::To(deliveries) => {
-                let had_others = matches!(&item.origin, Origin::Parked(parked) if parked.destination.is_some());
+                let had_others =
+                    matches!(&item.origin, Origin::Parked(parked) if parked.destination.is_some());
                 let park = |one: RoutedDelivery| {
                     let name = self.router.destination(one.destination).name.clone();
                     match one.rendered {

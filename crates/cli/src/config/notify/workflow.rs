@@ -19,7 +19,6 @@ const DEFAULT_LOCALE: &str = "en";
 /// The words of a channel: by language, the templates of their parts.
 type Words = BTreeMap<Text, BTreeMap<String, String>>;
 
-
 /// The table as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
