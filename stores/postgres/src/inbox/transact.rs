@@ -120,8 +120,10 @@ where
             result: Ok(done),
             keeps: true,
         },
-        Err(error) if once::is_undone(&error) => Ended::failed(once::undone().with_source(error)),
-        Err(error) => Ended::failed(store_error(error, "committing a transaction")),
+        Err(error) => Ended::failed(match once::undone(error.code()) {
+            Some(undone) => undone.with_source(error),
+            None => store_error(error, "committing a transaction"),
+        }),
     }
 }
 

@@ -18,7 +18,7 @@ use toml::Spanned;
 
 use super::duration::Keep;
 use super::error::Problem;
-use super::listener::{dead_letters, find};
+use super::listener::{From, dead_letters, find};
 use super::nearest::suggestion;
 use super::relay::Relay;
 use super::scalar::{Hidden, shown};
@@ -162,8 +162,8 @@ impl NotifyTable {
             None => Some(DEFAULT_LISTEN),
             Some(given) => listen(given, token.is_some() && secret.is_some())?,
         };
-        let queues = queues(table.broker, table.dead_letters, beside.brokers)?;
-        let (audiences, queue_of) = audiences(table.audience, queues.is_some())?;
+        let (audiences, queue_of) = audiences(table.audience, table.broker.is_some())?;
+        let queues = queues(table.broker, table.dead_letters, &queue_of, beside.brokers)?;
         let limit = beside.relay.settings.publish_timeout;
         let email = table
             .email
@@ -249,6 +249,7 @@ fn listen(given: &Text, guarded: bool) -> Result<Option<SocketAddr>, Problem> {
 fn queues(
     broker: Option<Text>,
     letters: Option<Spanned<BTreeMap<Text, Text>>>,
+    queue_of: &BTreeMap<String, String>,
     brokers: &BTreeMap<String, Broker>,
 ) -> Result<Option<Queues>, Problem> {
     let Some(name) = broker else {
@@ -267,14 +268,17 @@ fn queues(
             .at(name.span())
             .help(help));
     }
-    let (dead_broker, dead_address) = match letters {
-        Some(given) => dead_letters(given, &name, brokers)?,
-        None => {
-            let parts = [("exchange", DEAD_EXCHANGE), ("routing_key", DEAD_KEY)];
-            let parts = parts.map(|(part, value)| (part.to_owned(), value.to_owned()));
-            (name.get_ref().clone(), Address(parts.into()))
+    let parts = [("exchange", DEAD_EXCHANGE), ("routing_key", DEAD_KEY)];
+    let parts = parts.map(|(part, value)| (part.to_owned(), value.to_owned()));
+    let (mut dead_broker, mut dead_address) = (name.get_ref().clone(), Address(parts.into()));
+    if let Some(given) = letters {
+        let reads = find(&name, brokers)?;
+        // They must lead back to none of the queues.
+        for queue in queue_of.values() {
+            let from = From::Queue(queue.clone());
+            (dead_broker, dead_address) = dead_letters(given.clone(), (&name, reads, &from), brokers)?;
         }
-    };
+    }
     Ok(Some(Queues {
         broker: name.into_inner(),
         dead_broker,
@@ -300,7 +304,7 @@ fn audiences(
             let text = "a queue is one of a broker: name it with `broker` in [notify]";
             return Err(Problem::new(text).at(queue.span()));
         }
-        let view = view.map_or_else(|| format!("{small}_user_notification"), Spanned::into_inner);
+        let view = view.map_or_else(|| usual_view(&small), Spanned::into_inner);
         let queue = queue.map_or_else(|| format!("notification.{small}"), Spanned::into_inner);
         queues.insert(name.clone(), queue);
         audiences.push(Audience { name, view });
@@ -308,4 +312,12 @@ fn audiences(
         Workflows::new(audiences.clone(), Vec::new()).map_err(|error| Problem::new(error.text).at(span))?;
     }
     Ok((audiences, queues))
+}
+
+/// The view of an audience that names none: two of the four usual ones are users of something.
+fn usual_view(audience: &str) -> String {
+    match audience {
+        "restaurant" | "agency" => format!("{audience}_user_notification"),
+        _ => format!("{audience}_notification"),
+    }
 }

@@ -95,7 +95,7 @@ pub const KINDS: [Kind; 5] = [
 pub fn workflows() -> Result<Workflows, WorkflowError> {
     let audiences = AUDIENCES.map(|(name, _)| Audience {
         name: name.to_owned(),
-        view: format!("{}_user_notification", name.to_lowercase()),
+        view: format!("{}_notification", name.to_lowercase()),
     });
     let workflows = KINDS.iter().map(|kind| Workflow {
         name: kind.event_type.to_owned(),
