@@ -269,8 +269,8 @@ impl Sink for Refuses {
     }
 }
 
-/// Fault D11. A message that the broker took back may take effect, or be another listener's: whether its letter could be
-/// published is of no importance any more, also where that was tried just then.
+/// Fault D11. A message that the broker took back may take effect, or be another listener's: whether its letter could
+/// be published is of no importance any more, also where that was tried just then.
 #[tokio::test]
 async fn a_letter_that_is_taken_back_leaves_no_trouble_behind() {
     for under_way in [false, true] {
