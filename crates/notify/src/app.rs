@@ -56,13 +56,16 @@ const REST: Duration = Duration::from_secs(5);
 /// work, and nothing is done twice.
 pub struct App<E: Effects> {
     relay: Relay,
-    listeners: Vec<(String, Listener<Ringing<E>>)>,
+    listeners: Vec<Named<E>>,
     worker: Worker,
     http: Option<(TcpListener, Api)>,
     /// What is closed behind everything.
     sinks: Vec<Arc<dyn Sink>>,
     drain: Duration,
 }
+
+/// A listener, with the name of its consumer.
+type Named<E> = (String, Listener<Ringing<E>>);
 
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

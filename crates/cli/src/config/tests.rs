@@ -51,7 +51,8 @@ fn what_init_leaves_in_comments_is_right_too() {
     let config = read(&uncommented.join("\n"), &[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(matches!(config.outboxes["shop"].place, Place::Postgres(_)));
     assert!(matches!(config.brokers["rabbit"].kind, Kind::RabbitMq(_)));
-    assert_eq!(config.router.destinations()[0].name.as_str(), "orders");
+    assert_eq!(config.published.destinations()[0].name.as_str(), "orders");
+    assert!(config.notify.is_some());
 }
 
 #[test]

@@ -85,8 +85,7 @@ pub fn told() -> Place {
 fn call(port: u16, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(15))).ok()?;
-    let person = path.strip_prefix("/feed/").unwrap_or_default();
-    let person = person.split(['/', '?']).next().unwrap_or_default();
+    let person = path.split(['/', '?']).nth(2).unwrap_or_default();
     let signature = postrider_notify::http::sign(&SECRET.into(), person);
     let length = body.len();
     let request = format!(

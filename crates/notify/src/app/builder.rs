@@ -11,7 +11,7 @@ use postrider_relay::{Observer, Relay, Settings};
 use tokio::net::TcpListener;
 
 use super::bells::{Bells, Ringing};
-use super::{App, DIRECT, routes, sink_name, watch};
+use super::{App, DIRECT, Named, routes, sink_name, watch};
 use crate::http::{Api, Options};
 use crate::{Board, Channel, Worker};
 
@@ -246,7 +246,7 @@ impl<E: Effects> AppBuilder<E> {
         Ok(relay)
     }
 
-    fn listeners(&self) -> Result<Vec<(String, Listener<Ringing<E>>)>, AppError> {
+    fn listeners(&self) -> Result<Vec<Named<E>>, AppError> {
         let one = |queue: &Queue| {
             let mut builder = Listener::builder(Arc::clone(&queue.source), self.effects.clone())
                 .consumer(queue.consumer.as_str())

@@ -1,11 +1,12 @@
 //! Mail that a server took, read back.
 
+use std::sync::Arc;
+
 use postrider_core::{Class, ErrorKind, Sink};
 use postrider_notify::deliver::{EmailError, EmailOptions, EmailSink, Security};
 use postrider_notify::{Channel, Dispatch};
 use postrider_testkit::servers::smtp::{Door, Mail, PASSWORD, Smtp, USER};
 use postrider_testkit::wait::eventually;
-use std::sync::Arc;
 
 use crate::support::{FROM, dispatch, email, failure, is_confirmed, mail_server, plain, publish, with};
 

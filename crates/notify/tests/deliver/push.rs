@@ -1,5 +1,7 @@
 //! One call of a url: what it carries, and what its answers mean.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
@@ -8,7 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use postrider_core::{Answer, ErrorKind, Sink};
 use postrider_notify::deliver::{PushOptions, PushSink};
 use postrider_notify::{Channel, Dispatch};
-use postrider_testkit::wait::until;
+use postrider_testkit::wait::eventually;
 use sha2::Sha256;
 
 use crate::support::{dispatch, failure, is_confirmed, publish};
@@ -95,7 +97,7 @@ async fn a_url_that_asks_for_a_pause_gets_it_and_the_others_are_not_paused() {
     assert_eq!(urls.of("/busy").len(), 1);
     let answers = publish(&sink, &[dispatch(3, Channel::Push, &urls.url("/free"))]).await;
     assert!(is_confirmed(&answers[0]));
-    postrider_testkit::wait::eventually("the pause ends", async || {
+    eventually("the pause ends", async || {
         is_confirmed(&publish(&sink, &[busy(4)]).await[0]).then_some(())
     })
     .await;
@@ -174,7 +176,10 @@ async fn connections_to_one_server_are_shared_and_bounded() {
         .map(|n| dispatch(n, Channel::Push, &urls.url(&format!("/{n}"))))
         .collect();
     assert!(publish(&sink, &many).await.iter().all(is_confirmed));
-    until("all calls came", || urls.calls().len() == 200).await;
+    let calls = urls.calls();
+    let peers: BTreeSet<SocketAddr> = calls.iter().map(|call| call.peer).collect();
+    assert_eq!(calls.len(), 200);
+    assert!(peers.len() <= 3, "{} connections", peers.len());
     sink.close().await;
     let closed = failure(&sink, dispatch(1, Channel::Push, &urls.url("/1"))).await;
     assert_eq!(closed.kind, ErrorKind::Unreachable);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use postrider_core::{Address, Answer, Failure, Message, OrderKey, RetryPolicy, Router, Sink};
-use postrider_notify::deliver::{EmailOptions, EmailSink, Security, routes};
+use postrider_notify::deliver::{EmailOptions, EmailSink, Security, route};
 use postrider_notify::{Channel, Dispatch};
 use postrider_relay::engine::Note;
 use postrider_relay::{Observer, Relay, Report, Run, Settings};
@@ -139,9 +139,7 @@ pub(crate) struct Carried {
 impl Carried {
     pub(crate) fn by(channel: Channel, sink: Arc<dyn Sink>) -> Carried {
         let (store, heard) = (MemoryStore::new(4), Arc::new(Heard::default()));
-        let router = postrider_notify::deliver::route(Router::builder(), channel, FAST).unwrap();
-        // All routes together fit as well; here only one channel has a sink.
-        routes(Router::builder(), FAST).unwrap();
+        let router = route(Router::builder(), channel, FAST).unwrap();
         let relay = Relay::builder()
             .store(Arc::new(store.clone()))
             .sink_named(channel.as_str(), sink)

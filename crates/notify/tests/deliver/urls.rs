@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
@@ -25,6 +25,8 @@ pub(crate) fn options() -> PushOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: String,
+    /// The other end of the connection it came by.
+    pub(crate) peer: SocketAddr,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
     pub(crate) at: Instant,
@@ -65,7 +67,8 @@ impl Urls {
         let script: Script = Arc::new(script);
         let app = Router::new()
             .fallback(routing::post(answer))
-            .with_state((Arc::clone(&calls), script));
+            .with_state((Arc::clone(&calls), script))
+            .into_make_service_with_connect_info::<SocketAddr>();
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Urls {
             address,
@@ -102,12 +105,14 @@ impl Drop for Urls {
 
 async fn answer(
     State((calls, script)): State<(Arc<Mutex<Vec<Call>>>, Script)>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let call = Call {
         path: uri.path().to_owned(),
+        peer,
         headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
         at: Instant::now(),

@@ -32,7 +32,7 @@ fn mistakes_have_their_line() {
         (
             "[notify]\n",
             "[notify]\noutbox = \"mian\"\n",
-            "did you mean `main`?",
+            "there is no outbox named",
         ),
         (
             "[notify]\n",
@@ -57,13 +57,17 @@ fn mistakes_have_their_line() {
         (
             "category = \"orders\"",
             "category = \"orders\"\naudiences = [\"CUSTOMERS\"]",
-            "did you mean `CUSTOMER`?",
+            "known here: CUSTOMER",
         ),
         ("category = \"orders\"\n", "", "the key `category` is missing"),
         ("\"push\"]", "\"email\"]", "there is no [notify.email]"),
         ("\"push\"]", "\"fax\"]", "must be"),
         ("{{ payload.order }}", "{{ payload.order", "orders"),
-        ("templates.push.en", "templates.psh.en", "did you mean `push`?"),
+        (
+            "templates.push.en",
+            "templates.psh.en",
+            "there is no channel named",
+        ),
         (
             "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "short",
