@@ -16,7 +16,7 @@ pub async fn show(config: &Config, out: Output, args: &NotifyShowArgs) -> Result
     let (settings, _) = notify::configured(config)?;
     let board = notify::ready(config).await?;
     let asked = match (args.id, &args.event) {
-        (Some(id), _) => board.notification(id).await.map(|one| Vec::from_iter(one)),
+        (Some(id), _) => board.notification(id).await.map(Vec::from_iter),
         (None, event) => board.of_event(event.as_deref().unwrap_or_default(), MOST).await,
     };
     let found = asked.map_err(|error| notify::failed(&settings.outbox, &error.into()))?;

@@ -19,6 +19,9 @@ const DEFAULT_LOCALE: &str = "en";
 /// The words of a channel: by language, the templates of their parts.
 type Words = BTreeMap<Text, BTreeMap<String, String>>;
 
+/// The words of every channel and language.
+type Templates = BTreeMap<(Channel, String), BTreeMap<String, String>>;
+
 /// The table as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,9 +115,7 @@ fn workflow(
     })
 }
 
-fn templates(
-    tables: BTreeMap<Text, Words>,
-) -> Result<BTreeMap<(Channel, String), BTreeMap<String, String>>, Problem> {
+fn templates(tables: BTreeMap<Text, Words>) -> Result<Templates, Problem> {
     let known = Channel::ALL.map(Channel::as_str);
     let mut templates = BTreeMap::new();
     for (name, words) in tables {
