@@ -48,7 +48,10 @@ fn a_person_sees_what_arrives_marks_it_and_mutes_it() {
     install::run(&mut person);
     demo.terminate().expect("it can be told to stop");
     let status = demo.wait(PATIENCE).expect("it can be waited for");
-    assert!(status.is_some_and(|status| status.success()), "the demo ended with {status:?}");
+    assert!(
+        status.is_some_and(|status| status.success()),
+        "the demo ended with {status:?}"
+    );
 }
 
 /// Where a picture goes, if one is wanted; relative names are those of the repository.

@@ -106,8 +106,10 @@ fn count(connection: &Connection) -> rusqlite::Result<Account> {
         rolled_back: 0,
         notifications: one("SELECT count(*) FROM notification")?,
         duplicates: one("SELECT count(*) FROM told WHERE same AND NOT itself")?,
-        missing: one("SELECT count(*) FROM told WHERE NOT itself AND NOT same AND user_id NOT IN (
-            SELECT user_id FROM notification_preference)")?,
+        missing: one(
+            "SELECT count(*) FROM told WHERE NOT itself AND NOT same AND user_id NOT IN (
+            SELECT user_id FROM notification_preference)",
+        )?,
         unexpected: one("SELECT count(*) FROM notification n WHERE NOT EXISTS (
             SELECT 1 FROM concerns c WHERE c.event_id = n.event_id AND c.user_id = n.user_id)")?,
         twice: one("SELECT coalesce(sum(rows - 1), 0) FROM (
