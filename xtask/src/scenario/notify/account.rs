@@ -20,14 +20,16 @@ pub(super) struct Counted {
 
 /// More than one for a person and an event, or one that no event asked for: its matter was told by another event.
 const DUPLICATES: &str = "SELECT (SELECT count(*) FROM notification)
-    - (SELECT count(*) FROM (SELECT DISTINCT event_id, user_id FROM notification) one JOIN happened USING (event_id, user_id))";
+    - (SELECT count(*) FROM (SELECT DISTINCT event_id, user_id FROM notification) one
+       JOIN happened USING (event_id, user_id))";
 const MISSING: &str = "SELECT count(*) FROM happened h WHERE NOT EXISTS (
     SELECT FROM notification n WHERE n.event_id = h.event_id AND n.user_id = h.user_id)";
 const DUPLICATE_DELIVERIES: &str =
     "SELECT count(*) - count(DISTINCT (notification_id, channel)) FROM notification_delivery";
 /// A row that was put there by hand has what that hand gave it.
 const MISSING_DELIVERIES: &str = "SELECT count(*) FROM notification n
-    CROSS JOIN unnest(CASE WHEN n.workflow = 'order-placed' THEN ARRAY['in_app', 'push'] ELSE ARRAY['in_app'] END) channel
+    CROSS JOIN unnest(CASE WHEN n.workflow = 'order-placed' THEN ARRAY['in_app', 'push'] ELSE ARRAY['in_app'] END)
+        AS channel
     LEFT JOIN notification_delivery d ON d.notification_id = n.id AND d.channel = channel.channel
     WHERE d.channel IS NULL AND n.workflow <> 'by hand'";
 /// Those that something was to be sent for.

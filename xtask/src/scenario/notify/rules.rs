@@ -74,7 +74,8 @@ pub(super) fn second_channel(house: &House<'_>, outcome: &mut Outcome) -> Result
 pub(super) fn preference_in_the_middle(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
     house.notes.execute(&format!(
         "INSERT INTO notification_recipient (id, name)
-            SELECT 'a-' || lpad(n::text, 4, '0'), 'agent ' || n FROM generate_series(1, {AGENCY}) n ON CONFLICT DO NOTHING;
+            SELECT 'a-' || lpad(n::text, 4, '0'), 'agent ' || n FROM generate_series(1, {AGENCY}) n
+            ON CONFLICT DO NOTHING;
          INSERT INTO notification_subscription (topic, user_id)
             SELECT 'agency', 'a-' || lpad(n::text, 4, '0') FROM generate_series(1, {AGENCY}) n ON CONFLICT DO NOTHING"
     ))?;
