@@ -46,7 +46,7 @@ Exit code 0 if nobody missed anything or was told it twice; 1 otherwise.")]
 
     /// Print the signature by which somebody may read their feed
     ///
-    /// HMAC-SHA256 of the id with the `secret` of [notify], in hexadecimal digits. A service that logged somebody in
+    /// HMAC-SHA256 of the id with the `secret` of `[notify]`, in hexadecimal digits. A service that logged somebody in
     /// makes it itself; this is for trying things out.
     #[command(after_long_help = "\
 Examples:
