@@ -8,6 +8,7 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use postrider_core::{Event, InvalidEvent, Timestamp};
 
+use crate::occasion::unfit_name;
 use crate::render::{RenderError, Words};
 use crate::{BoardError, Channel, Dispatch, Member, Occasion, Workflow, Workflows, address, text};
 
@@ -131,19 +132,22 @@ impl<'a> Planner<'a> {
         }
         let mut planner = Self::bare(workflows, workflow, std::slice::from_ref(occasion), 1);
         planner.about(occasion)?;
-        if workflow.digest.is_some() {
-            planner.try_words()?;
-        }
+        planner.try_words()?;
         Ok(planner)
     }
 
-    /// What is collected is told later, when its event cannot be refused any more: so its words are tried now.
+    /// What is collected, and what is told to the last of a million, is told when its event cannot be refused any more:
+    /// so the words of every channel and language are tried now, for somebody with a name and for somebody without.
     fn try_words(&mut self) -> Result<(), BoardError> {
-        let mut somebody = Member::default();
-        somebody.recipient.id = "somebody".to_owned();
-        somebody.recipient.name = "Somebody".to_owned();
-        for channel in &self.workflow.channels {
-            self.words(&somebody, *channel)?;
+        let workflow = self.workflow;
+        for (channel, locale) in workflow.templates.keys() {
+            for name in ["Somebody", ""] {
+                let mut somebody = Member::default();
+                somebody.recipient.id = "somebody".to_owned();
+                somebody.recipient.name = name.to_owned();
+                somebody.recipient.locale = Some(locale.clone());
+                self.words(&somebody, *channel)?;
+            }
         }
         Ok(())
     }
@@ -257,6 +261,12 @@ impl<'a> Planner<'a> {
         let mut deliveries = Vec::with_capacity(channels.len());
         for channel in channels {
             let (address, problem) = match address::of(&member.recipient, *channel) {
+                // The event of a delivery carries the id.
+                Ok(_) if *channel != Channel::InApp && unfit_name(&member.recipient.id).is_some() => {
+                    let problem =
+                        "the id of the recipient has a control character or more than 255 characters";
+                    (String::new(), Some(problem))
+                }
                 Ok(address) => (address.to_owned(), None),
                 Err(problem) => (String::new(), Some(problem)),
             };

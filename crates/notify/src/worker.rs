@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use postrider_core::causes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,8 @@ use crate::{Board, BoardError};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest pause after an error. What was mended goes on within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often what stands aside is tried again.
+const RESUME_EVERY: Duration = Duration::from_secs(60);
 /// How often old notifications are looked for.
 const PURGE_EVERY: Duration = Duration::from_secs(3_600);
 /// How many are removed in one transaction.
@@ -35,8 +38,16 @@ pub enum Told {
     Digested,
     /// Old notifications were removed.
     Purged(u64),
-    /// Something failed and is tried again; the sentence says what.
+    /// A fan-out or a digest could not go on as it is, and stands aside for a while; the sentence says why.
+    PutAside(String),
+    /// Nothing can be done at the moment, and it is tried again; the sentence says what failed.
     Failed(String),
+}
+
+/// When something is to be done again that is not done every time.
+struct Times {
+    resume: Instant,
+    purge: Instant,
 }
 
 impl Worker {
@@ -75,9 +86,12 @@ impl Worker {
 
     async fn work(&self) {
         let mut pause = Duration::ZERO;
-        let (mut resumed, mut purge_at) = (false, Instant::now());
+        let mut times = Times {
+            resume: Instant::now(),
+            purge: Instant::now(),
+        };
         loop {
-            match self.round(&mut resumed, &mut purge_at).await {
+            match self.round(&mut times).await {
                 Ok(true) => pause = Duration::ZERO,
                 Ok(false) => {
                     pause = Duration::ZERO;
@@ -85,30 +99,63 @@ impl Worker {
                 }
                 Err(error) => {
                     pause = (pause * 2).clamp(Duration::from_millis(250), LONGEST_PAUSE);
-                    (self.told)(&Told::Failed(error.to_string()));
+                    (self.told)(&Told::Failed(causes(&error)));
                     sleep(pause).await;
                 }
             }
         }
     }
 
-    /// One step of everything; whether there was anything to do.
-    async fn round(&self, resumed: &mut bool, purge_at: &mut Instant) -> Result<bool, BoardError> {
-        // What stood aside did so with the workflows of an earlier process.
-        if !*resumed {
+    /// One step of everything; whether there was anything to do. What fails holds up none of the others: an error is
+    /// one of the whole only when nothing else could be done.
+    async fn round(&self, times: &mut Times) -> Result<bool, BoardError> {
+        let parts = [
+            self.resume(&mut times.resume).await,
+            self.step().await,
+            self.digest().await,
+            self.purge(&mut times.purge).await,
+        ];
+        let (mut busy, mut failed) = (false, None);
+        for part in parts {
+            match part {
+                Ok(did) => busy |= did,
+                // It was put aside, and the next one is another.
+                Err(BoardError::Occasion(reason)) => {
+                    busy = true;
+                    (self.told)(&Told::PutAside(reason));
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if !busy => Err(error),
+            _ => Ok(busy),
+        }
+    }
+
+    /// What stood aside did so with the workflows of its time, and a process with others may have come since.
+    async fn resume(&self, at: &mut Instant) -> Result<bool, BoardError> {
+        if Instant::now() >= *at {
             self.board.resume().await?;
-            *resumed = true;
+            *at = Instant::now() + RESUME_EVERY;
         }
+        Ok(false)
+    }
+
+    async fn step(&self) -> Result<bool, BoardError> {
         let step = self.board.step().await?;
-        let stepped = step.is_some();
-        if let Some(step) = step {
-            (self.told)(&Told::Stepped(step));
+        if let Some(step) = &step {
+            (self.told)(&Told::Stepped(step.clone()));
         }
+        Ok(step.is_some())
+    }
+
+    async fn digest(&self) -> Result<bool, BoardError> {
         let digested = self.board.digest().await?;
         if digested {
             (self.told)(&Told::Digested);
         }
-        Ok(self.purge(purge_at).await? || stepped || digested)
+        Ok(digested)
     }
 
     /// Removes some of what is old, if it is time; whether there may be more.

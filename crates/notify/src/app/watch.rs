@@ -20,6 +20,13 @@ pub(super) fn hear(bells: Arc<Bells>) -> impl Fn(&Told) + Send + Sync + 'static 
                 tracing::warn!(error, "notifications cannot be worked on; it is tried again");
                 return;
             }
+            Told::PutAside(reason) => {
+                tracing::warn!(
+                    reason,
+                    "a fan-out or a digest stands aside; it is tried again every minute"
+                );
+                return;
+            }
             Told::Stepped(step) => {
                 let (event_id, stored, finished) = (&step.event_id, step.stored, step.finished);
                 tracing::debug!(event_id, stored, finished, "a fan-out went on");

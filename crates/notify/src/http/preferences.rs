@@ -13,6 +13,8 @@ use crate::Preference;
 
 /// How much may be said at once: more than all channels of any team's categories.
 const MOST: usize = 100;
+/// How much a person may have said in all: it is read with every event that concerns them.
+const ALL: usize = 200;
 
 pub(super) async fn get(State(door): State<Door>, Person(user): Person) -> Outcome {
     told(&door, &user).await
@@ -41,6 +43,16 @@ pub(super) async fn put(
         if let Some(category) = &one.category {
             read::id(category.clone(), "category")?;
         }
+    }
+    let member = door.api.board.recipient(&user).await?.ok_or_else(unknown)?;
+    let known = |new: &&Preference| {
+        let same = |old: &Preference| (old.channel, &old.category) == (new.channel, &new.category);
+        member.preferences.0.iter().any(same)
+    };
+    let new = said.preferences.iter().filter(|one| !known(one)).count();
+    if new > 0 && member.preferences.0.len() + new > ALL {
+        let detail = format!("a person says at most {ALL} things about what they want");
+        return Err(Problem::invalid(detail));
     }
     for one in &said.preferences {
         if !door.api.board.prefer(&user, one).await? {

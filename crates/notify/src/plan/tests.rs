@@ -157,8 +157,8 @@ fn what_nobody_has_words_for_is_refused() {
         refused.contains("\"Unheard\"") && refused.contains("CUSTOMER"),
         "{refused}"
     );
-    let mut planner = Planner::new(&workflows, &occasion("e", json!({}))).unwrap();
-    let refused = planner.plan(&[member("ann", None)]).unwrap_err().to_string();
+    let refused = Planner::new(&workflows, &occasion("e", json!({}))).err();
+    let refused = refused.unwrap().to_string();
     assert!(refused.contains("payload.who"), "{refused}");
     assert!(Planner::going_on(&workflows, "gone", &occasion("e", who())).is_err());
 }
@@ -193,5 +193,36 @@ fn a_digest_tells_of_all_its_events() {
             .expect("it is refused while it can be")
             .to_string()
             .contains("payload.who")
+    );
+}
+
+/// The only member who reads German may be the last of a million.
+#[test]
+fn words_of_every_language_are_tried_before_anybody_is_told() {
+    let workflows = workflows(|workflow| {
+        let broken = crate::examples::words("Neu", "{{ payload.wer }} folgt dir.");
+        workflow
+            .templates
+            .insert((Channel::Email, "de".to_owned()), broken);
+    });
+    let refused = Planner::new(&workflows, &occasion("e", who())).err();
+    let refused = refused.expect("refused").to_string();
+    assert!(refused.contains("wer") && refused.contains("de"), "{refused}");
+}
+
+/// Whoever wrote such an id into the table must not stop the others of the chunk.
+#[test]
+fn an_id_that_no_event_can_have_is_a_problem_of_its_own_deliveries() {
+    let workflows = workflows(|_| {});
+    let mut planner = Planner::new(&workflows, &occasion("e", who())).unwrap();
+    let odd = member("a\tb", Some("ann@example.com"));
+    let plan = planner.plan(&[odd]).unwrap();
+    let [in_app, mail] = &plan.notifications[0].deliveries[..] else {
+        panic!("two channels")
+    };
+    assert!(in_app.problem.is_none() && mail.problem.is_some_and(|problem| problem.contains("id")));
+    assert_eq!(
+        mail.event(1, (planner.subject(), &plan.notifications[0])),
+        Ok(None)
     );
 }

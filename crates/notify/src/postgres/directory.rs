@@ -5,6 +5,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
 use super::{Pg, PgBoard, failed};
+use crate::occasion::unfit_name;
 use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 /// What is read of a person. The preferences come as three arrays of one length.
@@ -146,8 +147,8 @@ impl Directory for PgBoard {
             } = recipient;
             let text = |given: &'a Option<String>| given.as_deref().unwrap_or_default();
             let texts = [id.as_str(), name, text(locale), text(email), text(push_url)];
-            if id.is_empty() {
-                return Err(unfit("a recipient needs an id"));
+            if let Some(reason) = unfit_name(id) {
+                return Err(unfit(format!("the id of a recipient {reason}")));
             }
             // What is empty is as good as missing, in all three.
             let sql = "INSERT INTO {notification_recipient} (id, name, locale, email, push_url)
@@ -244,6 +245,6 @@ fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), Stor
     }
 }
 
-fn unfit(text: &'static str) -> StoreError {
+fn unfit(text: impl Into<Box<str>>) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, text)
 }

@@ -4,6 +4,7 @@ use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use rusqlite::{Row, Transaction, params};
 
 use super::{SqliteBoard, failed};
+use crate::occasion::unfit_name;
 use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 const ONE: &str = "SELECT r.id, r.name, r.locale, r.email, r.push_url FROM notification_recipient r
@@ -136,8 +137,8 @@ impl Directory for SqliteBoard {
                 email,
                 push_url,
             } = recipient.clone();
-            if id.is_empty() {
-                return Err(unfit("a recipient needs an id"));
+            if let Some(reason) = unfit_name(&id) {
+                return Err(unfit(format!("the id of a recipient {reason}")));
             }
             let or_empty = Option::unwrap_or_default;
             let texts = vec![id, name, or_empty(locale), or_empty(email), or_empty(push_url)];
@@ -232,6 +233,6 @@ fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), Stor
     }
 }
 
-fn unfit(text: &'static str) -> StoreError {
+fn unfit(text: impl Into<Box<str>>) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, text)
 }

@@ -111,3 +111,20 @@ pub(crate) async fn preferences_are_replaced(bench: &dyn Bench) {
     let member = board.members(&to, None, 10).await.expect("listed").remove(0);
     assert_eq!(member, ann);
 }
+
+/// The events that deliver to them could not have such ids.
+pub(crate) async fn ids_that_no_event_can_have_are_refused(bench: &dyn Bench) {
+    let board = board(bench).await;
+    for id in ["", "a\tb", "a\u{0}", &"x".repeat(256)] {
+        let odd = Recipient {
+            id: id.to_owned(),
+            ..person("ann")
+        };
+        assert!(board.put(&odd).await.is_err(), "{id:?}");
+    }
+    let long = Recipient {
+        id: "ü".repeat(255),
+        ..person("ann")
+    };
+    board.put(&long).await.expect("as long as may be");
+}

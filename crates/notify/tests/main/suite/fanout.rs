@@ -1,9 +1,12 @@
 //! An event for many: in chunks, each whole, that go on wherever they were left.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use postrider_notify::{BoardError, CHUNK, Occasion, To};
+use postrider_notify::{BoardError, CHUNK, Occasion, To, Told, Worker};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::Bench;
 use super::stage::{accept, crowd, event, finish, menu, rows, workflows};
@@ -145,6 +148,43 @@ pub(crate) async fn one_that_stands_aside_is_resumed(bench: &dyn Bench) {
     assert_eq!((done.stored, done.finished, done.problem), (1_100, true, None));
     assert_eq!(board.resume().await.expect("nothing is left"), 0);
     assert_eq!(board.fan_out("e2").await.expect("an answer"), None);
+}
+
+/// Many that cannot go on cost the others no pause.
+pub(crate) async fn a_worker_goes_on_beside_what_stands_aside(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 1_100).await;
+    for n in 0..20 {
+        assert!(
+            accept(&board, menu(&format!("broken-{n:02}"), "soup"))
+                .await
+                .goes_on
+        );
+    }
+    bench
+        .run("UPDATE notification_fanout SET workflow = 'gone'")
+        .await;
+    assert!(accept(&board, menu("sound", "soup")).await.goes_on);
+    let aside = Arc::new(AtomicUsize::new(0));
+    let worker = Worker::new(Arc::clone(&board)).tell({
+        let aside = Arc::clone(&aside);
+        move |told| {
+            let one = usize::from(matches!(told, Told::PutAside(_)));
+            aside.fetch_add(one, Ordering::Relaxed);
+        }
+    });
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(worker.run(stop.clone()));
+    let unfinished =
+        "SELECT count(*) FROM notification_fanout WHERE finished_at IS NULL AND event_id = 'sound'";
+    let begun = Instant::now();
+    while bench.number(unfinished).await > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    running.await.expect("it stops");
+    assert_eq!(aside.load(Ordering::Relaxed), 20);
+    told_once(bench, "sound", 1_100).await;
 }
 
 pub(crate) async fn accepting_again_changes_nothing(bench: &dyn Bench) {

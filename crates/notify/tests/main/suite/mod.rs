@@ -91,6 +91,7 @@ macro_rules! board_suite {
                 two_that_work_on_it_share_it
                 one_that_fails_holds_up_no_other
                 one_that_stands_aside_is_resumed
+                a_worker_goes_on_beside_what_stands_aside
                 accepting_again_changes_nothing
             }
             digest {
@@ -102,6 +103,7 @@ macro_rules! board_suite {
             }
             directory {
                 people_are_kept_and_replaced
+                ids_that_no_event_can_have_are_refused
                 topics_have_members_in_the_order_of_bytes
                 nobody_is_a_member_who_is_not_known
                 preferences_are_replaced
