@@ -29,7 +29,7 @@ async fn a_mail_server_that_is_killed_in_the_middle_costs_no_mail() {
     until("the relay has noticed", || carried.heard.openings() > 0).await;
     with(&server, Smtp::start_again).await;
     let arrived = within(PATIENCE, "everything is there", async || {
-        let ids: BTreeSet<String> = with(&server, Smtp::mails).await.iter().map(id).collect();
+        let ids: BTreeSet<String> = with(&server, Smtp::mails).await.iter().filter_map(id).collect();
         (ids.len() as i64 == MAILS && carried.is_empty()).then_some(ids)
     })
     .await;
@@ -64,6 +64,7 @@ async fn refused_mailboxes_hold_up_nobody_else() {
     carried.stop().await;
 }
 
-fn id(mail: &Mail) -> String {
-    mail.header("x-postrider-event-id").unwrap().to_owned()
+/// A server that is killed leaves the beginning of a mail that it never confirmed; the whole of it comes again.
+fn id(mail: &Mail) -> Option<String> {
+    mail.header("x-postrider-event-id").map(str::to_owned)
 }
