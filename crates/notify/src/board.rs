@@ -151,3 +151,12 @@ fn list(duplicates: &Duplicates) -> String {
         .collect();
     groups.join(", ")
 }
+
+/// A fan-out whose occasion is not what this version wrote.
+pub(crate) fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
+    let (line, column) = (error.line(), error.column());
+    BoardError::Occasion(format!(
+        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
+         written by a later version?"
+    ))
+}

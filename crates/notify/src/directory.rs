@@ -1,8 +1,9 @@
 //! Who is there, what they subscribed to, and what they want to hear of.
 
-use postrider_core::{BoxFuture, StoreError};
+use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use serde::{Deserialize, Serialize};
 
+use crate::occasion::unfit_name;
 use crate::{Channel, To};
 
 /// A person, and how to reach them.
@@ -68,8 +69,8 @@ pub struct Member {
     pub preferences: Preferences,
 }
 
-/// Who is there. The stores keep it in tables of their own; a team that has its users elsewhere implements
-/// [`Directory::members`] and is asked for a page at a time.
+/// Who is there. Each board keeps it in tables of its own, and reads members in the transaction that stores for them. A
+/// team that has its users elsewhere copies them there (`PUT /recipients/{id}`).
 pub trait Directory: Send + Sync {
     /// The next members that are meant, in the order of their ids as bytes, behind the one named, at most so many. A
     /// person who is not known is nobody.
@@ -106,6 +107,28 @@ pub trait Directory: Send + Sync {
         id: &'a str,
         preference: &'a Preference,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
+}
+
+/// Refuses texts that not every database stores: a recipient can be moved from one to another.
+pub(crate) fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), StoreError> {
+    match texts.any(|text| text.contains('\0')) {
+        true => Err(unfit(
+            "a text has the character U+0000, which databases do not store",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses the id of a recipient that no event could carry.
+pub(crate) fn refuse_unfit_id(id: &str) -> Result<(), StoreError> {
+    match unfit_name(id) {
+        Some(reason) => Err(unfit(format!("the id of a recipient {reason}"))),
+        None => Ok(()),
+    }
+}
+
+fn unfit(text: impl Into<Box<str>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, text)
 }
 
 #[cfg(test)]

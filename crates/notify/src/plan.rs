@@ -315,7 +315,7 @@ impl<'a> Planner<'a> {
 fn named<'a>(workflows: &'a Workflows, name: &str) -> Result<&'a Workflow, BoardError> {
     workflows.named(name).ok_or_else(|| {
         BoardError::Occasion(format!(
-            "there is no workflow {name:?} any more: put it back, then deliver the event again"
+            "there is no workflow {name:?} any more: put it back, and it goes on by itself"
         ))
     })
 }

@@ -1,11 +1,11 @@
 //! Who is there, what they subscribed to and what they want.
 
-use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, StoreError};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
 use super::{Pg, PgBoard, failed};
-use crate::occasion::unfit_name;
+use crate::directory::{refuse_unfit, refuse_unfit_id};
 use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 /// What is read of a person. The preferences come as three arrays of one length.
@@ -147,9 +147,7 @@ impl Directory for PgBoard {
             } = recipient;
             let text = |given: &'a Option<String>| given.as_deref().unwrap_or_default();
             let texts = [id.as_str(), name, text(locale), text(email), text(push_url)];
-            if let Some(reason) = unfit_name(id) {
-                return Err(unfit(format!("the id of a recipient {reason}")));
-            }
+            refuse_unfit_id(id)?;
             // What is empty is as good as missing, in all three.
             let sql = "INSERT INTO {notification_recipient} (id, name, locale, email, push_url)
                 VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''))
@@ -233,18 +231,4 @@ impl Directory for PgBoard {
             Ok(said > 0)
         })
     }
-}
-
-/// Refuses what PostgreSQL does not store, before a statement fails with words that nobody understands.
-fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), StoreError> {
-    match texts.any(|text| text.contains('\0')) {
-        true => Err(unfit(
-            "a text has the character U+0000, which databases do not store",
-        )),
-        false => Ok(()),
-    }
-}
-
-fn unfit(text: impl Into<Box<str>>) -> StoreError {
-    StoreError::new(StoreErrorKind::Invalid, text)
 }

@@ -5,6 +5,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, failed};
+use crate::board::unreadable;
 use crate::plan::Planner;
 use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
@@ -137,13 +138,4 @@ async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step,
         collected: counts.collected,
         finished,
     })
-}
-
-/// A fan-out whose occasion is not what this version wrote.
-fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
-    let (line, column) = (error.line(), error.column());
-    BoardError::Occasion(format!(
-        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
-         written by a later version?"
-    ))
 }

@@ -1,10 +1,10 @@
 //! Who is there, what they subscribed to and what they want.
 
-use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, StoreError};
 use rusqlite::{Row, Transaction, params};
 
 use super::{SqliteBoard, failed};
-use crate::occasion::unfit_name;
+use crate::directory::{refuse_unfit, refuse_unfit_id};
 use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 const ONE: &str = "SELECT r.id, r.name, r.locale, r.email, r.push_url FROM notification_recipient r
@@ -137,9 +137,7 @@ impl Directory for SqliteBoard {
                 email,
                 push_url,
             } = recipient.clone();
-            if let Some(reason) = unfit_name(&id) {
-                return Err(unfit(format!("the id of a recipient {reason}")));
-            }
+            refuse_unfit_id(&id)?;
             let or_empty = Option::unwrap_or_default;
             let texts = vec![id, name, or_empty(locale), or_empty(email), or_empty(push_url)];
             // What is empty is as good as missing, in all three.
@@ -221,18 +219,4 @@ impl Directory for SqliteBoard {
             Ok(said > 0)
         })
     }
-}
-
-/// Refuses what not every database stores: a recipient can be moved from one to another.
-fn refuse_unfit<'a>(mut texts: impl Iterator<Item = &'a str>) -> Result<(), StoreError> {
-    match texts.any(|text| text.contains('\0')) {
-        true => Err(unfit(
-            "a text has the character U+0000, which databases do not store",
-        )),
-        false => Ok(()),
-    }
-}
-
-fn unfit(text: impl Into<Box<str>>) -> StoreError {
-    StoreError::new(StoreErrorKind::Invalid, text)
 }

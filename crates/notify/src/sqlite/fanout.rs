@@ -4,6 +4,7 @@ use postrider_core::StoreError;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, chunk, directory, failed, schema};
+use crate::board::unreadable;
 use crate::plan::Planner;
 use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
@@ -115,13 +116,4 @@ fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, B
         collected: counts.collected,
         finished,
     })
-}
-
-/// A fan-out whose occasion is not what this version wrote.
-fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
-    let (line, column) = (error.line(), error.column());
-    BoardError::Occasion(format!(
-        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
-         written by a later version?"
-    ))
 }
