@@ -278,6 +278,9 @@ impl Engine {
             .pace
             .answered(now, self.reading.asked_at, page.queued.len());
         if page.queued.iter().any(|row| row.lane == Lane::High) {
+            if self.reading.haste(now) == Haste::None {
+                self.reading.pace.begin(now);
+            }
             self.reading.urgent_at = Some(now);
         }
         let current = |shard: Shard| {
