@@ -1,4 +1,14 @@
 //! Where notifications are stored: the contract that every store keeps, and its suite checks.
+//!
+//! What stores have in common is beside it: `rules` is what is unique, `statement` fills templates, `shown` is what is
+//! read, `work` and `keep` are what goes on piece by piece, and `fault` is what fails.
+
+pub(crate) mod fault;
+pub(crate) mod keep;
+pub(crate) mod rules;
+pub(crate) mod shown;
+pub(crate) mod statement;
+pub(crate) mod work;
 
 use std::time::Duration;
 
@@ -19,7 +29,12 @@ use crate::{Directory, Feed, Notification, Occasion};
 /// transaction, with the id of the last member that was looked at, and every further chunk moves that on in its own.
 /// So a crash anywhere repeats nothing and skips nobody.
 ///
-/// **Bounded.** A chunk is at most [`CHUNK`] members, whatever the size of the topic.
+/// **Bounded.** A chunk is at most [`CHUNK`] members, whatever the size of the topic, and fewer where what they are
+/// told is long: some megabytes of words. What is collected for a digest is bounded in the same way, when it is kept
+/// and when it is read.
+///
+/// **Apart.** A fan-out or a digest that cannot go on as it is leaves nothing behind but the reason, which is
+/// committed, and stands aside for a while. It holds up no other.
 ///
 /// **Preferences** are read with the members of a chunk, in its transaction: a change counts for all that is stored
 /// after it.
@@ -34,7 +49,8 @@ pub trait Board: Directory + Feed {
     /// Takes an occasion in a transaction of its own: what a handler of a listener does in that of the inbox.
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>>;
 
-    /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none.
+    /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none. The error
+    /// [`BoardError::Occasion`] is one of this fan-out, which stands aside: the next call takes another.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
 
     /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known.
@@ -44,14 +60,15 @@ pub trait Board: Directory + Feed {
     /// time, so whoever starts with other ones calls this: the event itself does not come again.
     fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>>;
 
-    /// Makes the notification of one digest whose window is over; false when there is none.
+    /// Makes the notification of one digest whose window is over; false when there is none. The error
+    /// [`BoardError::Occasion`] is one of this digest, which is put off: the next call takes another.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;
 
     /// How long until the next digest is due; None when none is collected.
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>>;
 
-    /// Removes at most so many notifications that are older than this, with their deliveries; answers how many. What
-    /// has a delivery that is not settled stays.
+    /// Removes what is older than this, at most so many of each: notifications with their deliveries, finished
+    /// fan-outs, and digests that were told. A notification with a delivery that is not settled stays.
     fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<Purged, BoardError>>;
 }
 
@@ -108,6 +125,17 @@ pub struct FanOut {
 pub struct Purged {
     /// Notifications.
     pub notifications: u64,
+    /// Fan-outs that were finished.
+    pub fan_outs: u64,
+    /// Digests that were told.
+    pub digests: u64,
+}
+
+impl Purged {
+    /// Whether anything went: then there may be more.
+    pub fn any(&self) -> bool {
+        self.notifications + self.fan_outs + self.digests > 0
+    }
 }
 
 /// Rows that stand in the way of a unique index.
@@ -123,7 +151,8 @@ pub struct Duplicates {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BoardError {
-    /// No workflow is for this event, or its templates cannot be filled with it: it never works as it is.
+    /// It cannot be told as it is: no workflow is for it, its templates cannot be filled with it, or the database
+    /// refuses what is stored for it alone.
     #[error("{0}")]
     Occasion(String),
     /// A unique index cannot be made over what is there.
@@ -150,13 +179,4 @@ fn list(duplicates: &Duplicates) -> String {
         .map(|(values, rows)| format!("{values} ({rows} rows)"))
         .collect();
     groups.join(", ")
-}
-
-/// A fan-out whose occasion is not what this version wrote.
-pub(crate) fn unreadable(event_id: &str, error: &serde_json::Error) -> BoardError {
-    let (line, column) = (error.line(), error.column());
-    BoardError::Occasion(format!(
-        "the fan-out of {event_id:?} keeps an occasion that cannot be read (line {line}, column {column}): was it \
-         written by a later version?"
-    ))
 }

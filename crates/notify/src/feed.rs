@@ -122,8 +122,9 @@ pub trait Feed: Send + Sync {
         archived: bool,
     ) -> BoxFuture<'a, Result<Vec<Entry>, StoreError>>;
 
-    /// What was stored in the last so many milliseconds, oldest first, at most 100: what a live feed shows. Ids may
-    /// become visible out of order, so a reader asks for some more than it needs and leaves out what it knows.
+    /// What was stored in the last so many milliseconds and is not archived, oldest first, at most 100: what a live
+    /// feed shows. Of somebody who has thousands only the latest are looked at. Ids may become visible out of order, so
+    /// a reader asks for some more than it needs and leaves out what it knows.
     fn recent<'a>(&'a self, user: &'a str, within_ms: u64) -> BoxFuture<'a, Result<Vec<Entry>, StoreError>>;
 
     /// How many are neither read nor archived.

@@ -92,10 +92,21 @@ impl Occasion {
             ("the aggregate type, which names the audience,", &self.audience),
             to,
         ];
-        names
+        let unfit = names
             .into_iter()
-            .find_map(|(what, text)| Some(format!("{what} {}", unfit_name(text)?)))
+            .find_map(|(what, text)| Some(format!("{what} {}", unfit_name(text)?)));
+        let ours =
+            "the event id is one of those that notifications give to events of their own: give it another";
+        unfit.or_else(|| is_ours(&self.event_id).then(|| ours.to_owned()))
     }
+}
+
+/// Whether an id is one that a delivery or a digest may have, or get: `notification-7-email`, `notification-digest-7`.
+fn is_ours(id: &str) -> bool {
+    let of = id
+        .strip_prefix("notification-")
+        .and_then(|rest| rest.split_once('-'));
+    of.is_some_and(|(of, _)| of == "digest" || of.parse::<u64>().is_ok())
 }
 
 /// Why a text cannot be an id, a type or the name of a topic, if so.
@@ -230,6 +241,28 @@ mod tests {
         ] {
             let error = read(payload).unwrap_err();
             assert!(!error.may_pass(), "{payload}: {error}");
+        }
+    }
+
+    /// Whoever used one of these would be taken for the digest, or stand in the way of the mail.
+    #[test]
+    fn ids_of_our_own_are_refused() {
+        let unfit = |id: &str| {
+            let mut occasion = read("{}").unwrap();
+            occasion.event_id = id.to_owned();
+            occasion.unfit()
+        };
+        for id in ["notification-digest-7", "notification-12-email"] {
+            let reason = unfit(id).expect("refused");
+            assert!(reason.contains("give it another"), "{reason}");
+        }
+        for id in [
+            "notification-7",
+            "notification-sent-7",
+            "digest-7",
+            "notification",
+        ] {
+            assert_eq!(unfit(id), None, "{id}");
         }
     }
 }

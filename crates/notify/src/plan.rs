@@ -1,6 +1,8 @@
 //! What is to be stored for a chunk of members, worked out before a database is asked: who gets a notification, by
 //! which channels, in which words. Pure, so that every store stores the same.
 
+pub(crate) mod digest;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use postrider_core::{Event, InvalidEvent, Timestamp};
 
+use crate::board::work::Counts;
 use crate::occasion::unfit_name;
 use crate::render::{RenderError, Words};
 use crate::{BoardError, Channel, Dispatch, Member, Occasion, Workflow, Workflows, address, text};
@@ -15,8 +18,9 @@ use crate::{BoardError, Channel, Dispatch, Member, Occasion, Workflow, Workflows
 /// The longest resource, in characters: it is part of a unique index.
 const LONGEST_RESOURCE: usize = 255;
 
-/// How many events of a digest its templates see, the latest of them. All of them are counted.
-pub(crate) const EVENTS: usize = 100;
+/// How many bytes of words are stored in one chunk: no other member is planned once there are as many. Whoever has a
+/// letter of their own of a hundred kilobytes is one of eighty, and the chunk is kept in memory more than once.
+pub(crate) const WORDS: usize = 8 * 1024 * 1024;
 
 /// What all notifications of a chunk have in common: columns of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,19 @@ pub(crate) struct Plan {
     pub(crate) notifications: Vec<Planned>,
     /// How many members wanted none.
     pub(crate) muted: u64,
+    /// How many members were looked at: all, unless there are too many words.
+    pub(crate) looked_at: usize,
+}
+
+impl Plan {
+    /// What became of it, where this is what became of its notifications.
+    pub(crate) fn counted(&self, notifications: Counts) -> Counts {
+        Counts {
+            muted: self.muted,
+            looked_at: self.looked_at,
+            ..notifications
+        }
+    }
 }
 
 /// One notification.
@@ -49,6 +66,14 @@ pub(crate) struct Planned {
     /// What the row says.
     pub(crate) words: Arc<Words>,
     pub(crate) deliveries: Vec<PlannedDelivery>,
+}
+
+impl Planned {
+    /// How much is kept for it until it is stored. Words that many share are stored for each of them.
+    fn bytes(&self) -> usize {
+        let sent: usize = self.deliveries.iter().map(|one| one.words.bytes()).sum();
+        sent + self.words.title.len() + self.words.body.len()
+    }
 }
 
 /// One channel of it.
@@ -152,20 +177,6 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// For the events that a digest collected, oldest first; there may have been more of them than are given here.
-    pub(crate) fn digest(
-        workflows: &'a Workflows,
-        (workflow, id): (&str, i64),
-        occasions: &[Occasion],
-        count: u64,
-    ) -> Result<Self, BoardError> {
-        let workflow = named(workflows, workflow)?;
-        let mut planner = Self::bare(workflows, workflow, occasions, count);
-        planner.subject.event_id = format!("notification-digest-{id}");
-        planner.subject.metadata = metadata(&planner.subject, None, None);
-        Ok(planner)
-    }
-
     /// The texts of the last occasion, whatever it is about.
     fn bare(workflows: &'a Workflows, workflow: &'a Workflow, occasions: &[Occasion], count: u64) -> Self {
         let seen = |one: &Occasion| {
@@ -239,15 +250,23 @@ impl<'a> Planner<'a> {
         self.workflow.channels.iter().copied().filter(allow).collect()
     }
 
-    /// The notifications of a chunk.
+    /// The notifications of a chunk: those of the first of these members, and of at least one.
     pub(crate) fn plan(&mut self, members: &[Member]) -> Result<Plan, BoardError> {
         let mut plan = Plan::default();
+        let mut bytes = 0;
         for member in members {
-            let channels = self.wanted(member);
-            match channels.is_empty() {
-                true => plan.muted += 1,
-                false => plan.notifications.push(self.planned(member, &channels)?),
+            if bytes >= WORDS {
+                break;
             }
+            plan.looked_at += 1;
+            let channels = self.wanted(member);
+            if channels.is_empty() {
+                plan.muted += 1;
+                continue;
+            }
+            let planned = self.planned(member, &channels)?;
+            bytes += planned.bytes();
+            plan.notifications.push(planned);
         }
         Ok(plan)
     }
@@ -277,10 +296,15 @@ impl<'a> Planner<'a> {
                 words: self.words(member, *channel)?,
             });
         }
+        // Rendered once, where they are those of a delivery.
+        let words = match deliveries.iter().find(|one| one.channel == shown) {
+            Some(delivery) => Arc::clone(&delivery.words),
+            None => self.words(member, shown)?,
+        };
         Ok(Planned {
             user_id: member.recipient.id.clone(),
             name: text::one_line(&member.recipient.name, text::NAME),
-            words: self.words(member, shown)?,
+            words,
             deliveries,
         })
     }

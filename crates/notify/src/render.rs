@@ -22,6 +22,12 @@ pub(crate) struct Words {
     pub(crate) html: Option<String>,
 }
 
+impl Words {
+    pub(crate) fn bytes(&self) -> usize {
+        self.title.len() + self.body.len() + self.html.as_deref().map_or(0, str::len)
+    }
+}
+
 /// Why a template gave no words. It names the place and the fields, never a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RenderError {

@@ -163,9 +163,11 @@ impl Worker {
         let Some(keep) = self.keep.filter(|_| Instant::now() >= *at) else {
             return Ok(false);
         };
-        let purged = self.board.purge(keep, PURGE_AT_ONCE).await?.notifications;
-        if purged > 0 {
-            (self.told)(&Told::Purged(purged));
+        let purged = self.board.purge(keep, PURGE_AT_ONCE).await?;
+        if purged.notifications > 0 {
+            (self.told)(&Told::Purged(purged.notifications));
+        }
+        if purged.any() {
             return Ok(true);
         }
         *at = Instant::now() + PURGE_EVERY;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::digest::{Collected, LARGEST};
 use super::*;
+use crate::board::keep::keep;
+use crate::board::work::Due;
 use crate::examples::{audience, followed, occasion};
 use crate::{Digest, Preference, Preferences, Recipient};
 
@@ -178,7 +181,17 @@ fn a_digest_tells_of_all_its_events() {
         occasion("e1", json!({"who": "Bob"})),
         occasion("e2", json!({"who": "Cy"})),
     ];
-    let mut planner = Planner::digest(&workflows, ("followed", 3), &occasions, 12).unwrap();
+    let due = Due {
+        id: 3,
+        workflow: "followed".to_owned(),
+        user: "ann".to_owned(),
+    };
+    let latest_first = occasions.iter().rev();
+    let collected = Collected {
+        texts: latest_first.map(|one| keep(one).unwrap()).collect(),
+        count: 12,
+    };
+    let mut planner = Planner::digest(&workflows, &due, &collected).unwrap();
     let plan = planner.plan(&[member("ann", None)]).unwrap();
     let words = &plan.notifications[0].words;
     assert_eq!((&*words.title, &*words.body), ("Cy and others", "12: Bob Cy"));
@@ -193,6 +206,61 @@ fn a_digest_tells_of_all_its_events() {
             .expect("it is refused while it can be")
             .to_string()
             .contains("payload.who")
+    );
+}
+
+/// A letter of a hundred thousand characters for each of a thousand members is as much as the memory of the process.
+#[test]
+fn a_chunk_ends_where_its_words_are_many() {
+    let workflows = workflows(|workflow| {
+        let mail = (Channel::Email, "en".to_owned());
+        let words = workflow.templates.get_mut(&mail).unwrap();
+        let html = "<p>{{ recipient.name }} {{ payload.text }}</p>";
+        words.insert("html".to_owned(), html.to_owned());
+    });
+    let plan = |characters: usize, size: usize| {
+        let payload = json!({"who": "Bob", "text": "x".repeat(characters)});
+        let mut planner = Planner::new(&workflows, &occasion("e", payload)).unwrap();
+        let members: Vec<Member> = (0..size)
+            .map(|n| match n {
+                0 => mutes(member("m", None), &[Channel::InApp, Channel::Email]),
+                _ => member(&format!("m{n}"), Some("m@example.com")),
+            })
+            .collect();
+        let plan = planner.plan(&members).unwrap();
+        let counts = plan.counted(Counts::default());
+        let (last, more) = counts.reached(&members);
+        assert_eq!(last, Some(members[plan.looked_at - 1].recipient.id.as_str()));
+        (plan.notifications.len(), plan.muted, more)
+    };
+    assert_eq!(plan(10, 200), (199, 1, false));
+    let (planned, muted, more) = plan(100_000, 200);
+    assert!((70..90).contains(&planned) && muted == 1 && more, "{planned}");
+}
+
+/// It is kept for each who is told, and read with a hundred others.
+#[test]
+fn what_is_too_long_to_be_collected_is_refused() {
+    let workflows = workflows(|workflow| {
+        workflow.digest = Some(Digest {
+            window: Duration::from_secs(60),
+        });
+    });
+    let members: Vec<Member> = (0..1_000).map(|n| member(&format!("m{n}"), None)).collect();
+    let collected = |characters: usize| {
+        let long = occasion("e", json!({"who": "Bob", "text": "x".repeat(characters)}));
+        let planner = Planner::new(&workflows, &long).unwrap();
+        planner
+            .collected(&long, &members)
+            .map(|(_, members)| members.len())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(collected(10), Ok(1_000));
+    assert_eq!(collected(100_000), Ok(83));
+    let refused = collected(LARGEST).unwrap_err();
+    assert!(
+        refused.contains("131072") && refused.contains("payload"),
+        "{refused}"
     );
 }
 

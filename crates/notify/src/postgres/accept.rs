@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use postrider_core::{HandlerError, StoreError};
+use postrider_core::StoreError;
 use postrider_postgres::PgHandler;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, fanout, feed};
+use crate::board::fault::verdict;
 use crate::plan::{Planner, Subject};
 use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
 
@@ -18,11 +19,7 @@ pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
         let pg = Arc::clone(&pg);
         Box::pin(async move {
             let occasion = Occasion::read(event)?;
-            match accept(tx, &pg, &occasion).await {
-                Ok(_) => Ok(()),
-                Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
-                Err(error) => Err(error.into()),
-            }
+            verdict(accept(tx, &pg, &occasion).await)
         })
     })
 }
@@ -36,9 +33,9 @@ pub(super) async fn accept(
     let mut planner = Planner::new(&pg.workflows, occasion)?;
     let members = directory::members(tx, pg, (&occasion.to, None, CHUNK)).await?;
     let counts = chunk::run(tx, pg, (&mut planner, occasion), &members).await?;
-    let goes_on = match members.last() {
-        Some(last) if members.len() == CHUNK => {
-            let (workflow, cursor) = (&planner.workflow().name, &last.recipient.id);
+    let goes_on = match counts.reached(&members) {
+        (Some(cursor), true) => {
+            let workflow = &planner.workflow().name;
             fanout::begin(tx, pg, (occasion, workflow, cursor, counts.stored)).await?
         }
         _ => false,
@@ -47,14 +44,7 @@ pub(super) async fn accept(
         To::User(user) => one(tx, pg, user, planner.subject()).await?,
         To::Topic(_) => None,
     };
-    Ok(Accepted {
-        stored: counts.stored,
-        duplicates: counts.duplicates,
-        muted: counts.muted,
-        collected: counts.collected,
-        goes_on,
-        one,
-    })
+    Ok(counts.accepted(goes_on, one))
 }
 
 /// The notification of a user that an occasion made or met: by its event, else by what it is about.

@@ -1,25 +1,17 @@
 //! Storing what was planned for some members: a few statements, however many they are.
 
 use std::collections::HashSet;
-use std::error::Error;
 
-use postrider_core::{EnqueueError, Event, StoreError, StoreErrorKind};
+use postrider_core::{Event, StoreError, StoreErrorKind};
 use postrider_postgres::error_kind;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, digest, failed};
+use crate::board::fault::not_enqueued;
+use crate::board::work::Counts;
 use crate::plan::{Planned, Planner, Subject};
 use crate::{BoardError, Member, Occasion};
-
-/// What became of a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) stored: u64,
-    pub(super) duplicates: u64,
-    pub(super) muted: u64,
-    pub(super) collected: u64,
-}
 
 /// Stores the notifications of these members, or collects the occasion for them.
 pub(super) async fn run(
@@ -33,10 +25,7 @@ pub(super) async fn run(
     }
     let plan = planner.plan(members)?;
     let counts = store(tx, pg, planner.subject(), &plan.notifications).await?;
-    Ok(Counts {
-        muted: plan.muted,
-        ..counts
-    })
+    Ok(plan.counted(counts))
 }
 
 /// How often rows that are neither new nor to be found are inserted again: whoever was there may have been purged in
@@ -126,7 +115,15 @@ async fn insert<'a>(
             _ => left.push(one),
         }
     }
-    Ok(left)
+    // What is not paired would be a notification without deliveries, which is taken for a duplicate later.
+    match rows.next() {
+        Some(_) => Err(StoreError::new(
+            StoreErrorKind::Other,
+            "storing notifications failed: the answer has another order than the question; is there a trigger on the \
+             table notification, or a rule?",
+        )),
+        None => Ok(left),
+    }
 }
 
 /// A statement of its own, because the one that inserts does not see what was committed while it waited.
@@ -178,7 +175,7 @@ async fn deliver(
     for (id, planned) in stored {
         for delivery in &planned.deliveries {
             let event = delivery.event(*id, (subject, planned));
-            let event = event.map_err(|invalid| not_enqueued(invalid.into()))?;
+            let event = event.map_err(|invalid| not_enqueued(invalid.into(), error_kind))?;
             ids.push(*id);
             channels.push(delivery.channel.as_str());
             addresses.push(&delivery.address);
@@ -202,16 +199,8 @@ async fn deliver(
     };
     let enqueued = async {
         let done = pg.outbox.enqueue_all(tx, &events).await;
-        done.map_err(not_enqueued)
+        done.map_err(|error| not_enqueued(error, error_kind))
     };
     tokio::try_join!(deliveries, enqueued)?;
     Ok(())
-}
-
-/// The error of a producer in the words of a store, of the kind that the database's own error has.
-fn not_enqueued(error: EnqueueError) -> StoreError {
-    let chain = std::iter::successors(Some(&error as &(dyn Error + 'static)), |&error| error.source());
-    let kind = chain.filter_map(|one| one.downcast_ref()).map(error_kind).next();
-    let text = "putting deliveries into the outbox failed";
-    StoreError::new(kind.unwrap_or(StoreErrorKind::Other), text).with_source(error)
 }

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
 use super::{Pg, failed};
+use crate::board::shown::standing;
 use crate::{Channel, Delivery, DeliveryState, Notification};
 
 /// Where an event is: parked counts before queued, and both before the history, as in the view `outbox_events`. That
@@ -73,19 +74,6 @@ fn delivery(row: &Row) -> Result<Option<Delivery>, tokio_postgres::Error> {
 }
 
 fn state(row: &Row) -> Result<DeliveryState, tokio_postgres::Error> {
-    let (status, error): (Option<&str>, Option<String>) = (row.try_get(4)?, row.try_get(6)?);
-    Ok(match status {
-        None => DeliveryState::Settled,
-        Some("PUBLISHED") => DeliveryState::Delivered {
-            at: row.try_get::<_, Option<i64>>(5)?.map(Timestamp),
-        },
-        Some("DISCARDED") => DeliveryState::Discarded,
-        Some("DEAD_LETTER") => DeliveryState::Dead {
-            error: error.unwrap_or_default(),
-        },
-        Some(status) => DeliveryState::Pending {
-            status: status.to_ascii_lowercase(),
-            error,
-        },
-    })
+    let at = row.try_get::<_, Option<i64>>(5)?.map(Timestamp);
+    Ok(standing(row.try_get(4)?, at, row.try_get(6)?))
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use postrider_core::StoreError;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::chunk::{self, Counts};
-use super::{Pg, directory, failed};
-use crate::plan::{EVENTS, Planner};
+use super::{Pg, attempt, chunk, directory, failed};
+use crate::board::work::{Counts, Due};
+use crate::plan::Planner;
+use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
 use crate::{BoardError, Member, Occasion, To};
 
 /// Who has this event in a digest already, open or told.
@@ -34,6 +36,7 @@ pub(super) async fn collect(
     members: &[Member],
 ) -> Result<Counts, BoardError> {
     let said = |error| failed(error, "collecting for a digest");
+    let (text, members) = planner.collected(occasion, members)?;
     let (workflow, event_id) = (&planner.workflow().name, &occasion.event_id);
     let wants = |member: &&Member| !planner.wanted(member).is_empty();
     let mut users: Vec<&str> = members
@@ -65,7 +68,6 @@ pub(super) async fn collect(
     ];
     let rows = tx.query_typed(&pg.names.sql(OPEN), &values).await.map_err(said)?;
     let ids: Result<Vec<i64>, _> = rows.iter().map(|row| row.try_get(0).map_err(said)).collect();
-    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&error))?;
     let values: [(&(dyn ToSql + Sync), Type); 3] = [
         (&ids?, Type::INT8_ARRAY),
         (event_id, Type::TEXT),
@@ -79,6 +81,7 @@ pub(super) async fn collect(
         collected,
         duplicates: wanting.saturating_sub(collected),
         muted,
+        looked_at: members.len(),
         ..Counts::default()
     })
 }
@@ -89,13 +92,6 @@ const LONGEST: f64 = 3_162_240_000.0;
 const CLAIM: &str = "SELECT id, workflow, user_id FROM {notification_digest}
     WHERE sent_at IS NULL AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// A digest that was claimed.
-struct Claimed {
-    id: i64,
-    workflow: String,
-    user: String,
-}
-
 /// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
 /// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
 pub(super) async fn tell(tx: &Transaction<'_>, pg: &Pg) -> Result<Result<bool, BoardError>, BoardError> {
@@ -104,58 +100,75 @@ pub(super) async fn tell(tx: &Transaction<'_>, pg: &Pg) -> Result<Result<bool, B
     let Some(row) = rows.first() else {
         return Ok(Ok(false));
     };
-    let claimed = Claimed {
+    let due = Due {
         id: row.try_get(0).map_err(said)?,
         workflow: row.try_get(1).map_err(said)?,
         user: row.try_get(2).map_err(said)?,
     };
-    let (told, reason) = match make(tx, pg, &claimed).await {
-        Ok(()) => (Ok(true), None),
-        Err(BoardError::Occasion(reason)) => (Err(BoardError::Occasion(reason.clone())), Some(reason)),
-        Err(error) => return Err(error),
+    let reason = attempt(tx, make(tx, pg, &due)).await?.err();
+    let closed = match &reason {
+        None => {
+            tx.execute_typed(&pg.names.sql(TOLD), &[(&due.id, Type::INT8)])
+                .await
+        }
+        Some(reason) => {
+            let values: [(&(dyn ToSql + Sync), Type); 2] = [(&due.id, Type::INT8), (reason, Type::TEXT)];
+            tx.execute_typed(&pg.names.sql(PUT_OFF), &values).await
+        }
     };
-    // A minute: soon after the configuration was mended, and not in a loop until then.
-    let sql = "UPDATE {notification_digest} SET problem = $2,
-        sent_at = CASE WHEN $2 IS NULL THEN clock_timestamp() END,
-        due_at = CASE WHEN $2 IS NULL THEN due_at ELSE clock_timestamp() + interval '1 minute' END
-        WHERE id = $1";
-    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.id, Type::INT8), (&reason, Type::TEXT)];
-    tx.execute_typed(&pg.names.sql(sql), &values)
-        .await
-        .map_err(said)?;
-    Ok(told)
+    closed.map_err(|error| failed(error, "closing a digest"))?;
+    Ok(reason.map_or(Ok(true), |reason| Err(BoardError::Occasion(reason))))
 }
 
-/// The latest, and how many there are.
-const ITEMS: &str = "SELECT occasion, count(*) OVER () FROM {notification_digest_item} WHERE digest_id = $1
-    ORDER BY id DESC LIMIT $2";
+/// Of what was told only the ids are needed any more.
+const TOLD: &str = "WITH items AS (UPDATE {notification_digest_item} SET occasion = '' WHERE digest_id = $1)
+    UPDATE {notification_digest} SET problem = NULL, sent_at = clock_timestamp() WHERE id = $1";
 
-/// Everything that can refuse it comes before the first statement that writes. Where nothing was collected, or whoever
-/// it was for is gone, there is nobody to tell and nothing to say.
-async fn make(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<(), BoardError> {
+/// A minute: soon after the configuration was mended, and not in a loop until then.
+const PUT_OFF: &str = "UPDATE {notification_digest}
+    SET problem = $2, due_at = clock_timestamp() + interval '1 minute' WHERE id = $1";
+
+/// The latest, as long as those before are not too much, and how many there are. What is left out is not fetched from
+/// where the server keeps long texts.
+const ITEMS: &str = "SELECT occasion, (SELECT count(*) FROM {notification_digest_item} WHERE digest_id = $1)
+    FROM (
+        SELECT id, occasion, sum(octet_length(occasion)) OVER (ORDER BY id DESC) - octet_length(occasion) AS before
+        FROM (
+            SELECT id, occasion FROM {notification_digest_item} WHERE digest_id = $1 ORDER BY id DESC LIMIT $2
+        ) latest
+    ) summed WHERE before < $3 ORDER BY id DESC";
+
+/// Where nothing was collected, or whoever it was for is gone, there is nobody to tell and nothing to say.
+async fn make(tx: &Transaction<'_>, pg: &Pg, due: &Due) -> Result<(), BoardError> {
+    let collected = collected(tx, pg, due.id).await?;
+    let to = To::User(due.user.clone());
+    let members = directory::members(tx, pg, (&to, None, 1)).await?;
+    if collected.texts.is_empty() || members.is_empty() {
+        return Ok(());
+    }
+    let mut planner = Planner::digest(&pg.workflows, due, &collected)?;
+    let plan = planner.plan(&members)?;
+    let counts = chunk::store(tx, pg, planner.subject(), &plan.notifications).await?;
+    planner.told(&counts)
+}
+
+async fn collected(tx: &Transaction<'_>, pg: &Pg, digest: i64) -> Result<Collected, StoreError> {
     let said = |error| failed(error, "reading what was collected");
-    let most = i64::try_from(EVENTS).unwrap_or(i64::MAX);
-    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.id, Type::INT8), (&most, Type::INT8)];
+    let values: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&digest, Type::INT8),
+        (&EVENTS, Type::INT8),
+        (&EVENTS_BYTES, Type::INT8),
+    ];
     let rows = tx
         .query_typed(&pg.names.sql(ITEMS), &values)
         .await
         .map_err(said)?;
-    let (mut occasions, mut count) = (Vec::with_capacity(rows.len()), 0_i64);
-    for row in rows.iter().rev() {
-        let text: &str = row.try_get(0).map_err(said)?;
-        occasions.push(serde_json::from_str::<Occasion>(text).map_err(|error| unreadable(&error))?);
-        count = row.try_get(1).map_err(said)?;
+    let mut collected = Collected::default();
+    for row in &rows {
+        collected.texts.push(row.try_get(0).map_err(said)?);
+        collected.count = row.try_get(1).map_err(said)?;
     }
-    let to = To::User(claimed.user.clone());
-    let members = directory::members(tx, pg, (&to, None, 1)).await?;
-    if occasions.is_empty() || members.is_empty() {
-        return Ok(());
-    }
-    let of = (claimed.workflow.as_str(), claimed.id);
-    let mut planner = Planner::digest(&pg.workflows, of, &occasions, count.unsigned_abs())?;
-    let plan = planner.plan(&members)?;
-    chunk::store(tx, pg, planner.subject(), &plan.notifications).await?;
-    Ok(())
+    Ok(collected)
 }
 
 /// How long until the next one is due.
@@ -172,12 +185,4 @@ pub(super) async fn next(tx: &Transaction<'_>, pg: &Pg) -> Result<Option<Duratio
         .transpose();
     let micros = micros.map_err(said)?.flatten();
     Ok(micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
-}
-
-fn unreadable(error: &serde_json::Error) -> BoardError {
-    let (line, column) = (error.line(), error.column());
-    BoardError::Occasion(format!(
-        "a digest keeps an occasion that cannot be read (line {line}, column {column}): was it written by a later \
-         version?"
-    ))
 }

@@ -4,8 +4,9 @@ use postrider_core::StoreError;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::{Pg, chunk, directory, failed};
-use crate::board::unreadable;
+use super::{Pg, attempt, chunk, directory, failed};
+use crate::board::keep::keep;
+use crate::board::work::Claimed;
 use crate::plan::Planner;
 use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
@@ -16,7 +17,7 @@ pub(super) async fn begin(
     pg: &Pg,
     (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
 ) -> Result<bool, BoardError> {
-    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
+    let text = keep(occasion)?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
     let sql = pg.names.sql(
         "INSERT INTO {notification_fanout} AS f (event_id, occasion, workflow, cursor, stored)
@@ -39,16 +40,8 @@ pub(super) async fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// A fan-out that was claimed.
-struct Claimed {
-    event_id: String,
-    occasion: String,
-    workflow: String,
-    cursor: Option<String>,
-}
-
-/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
-/// committed, and the fan-out stands aside until its event is accepted again.
+/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: the reason
+/// is committed and nothing else of the chunk, and the fan-out stands aside until it is resumed.
 pub(super) async fn step(
     tx: &Transaction<'_>,
     pg: &Pg,
@@ -64,17 +57,15 @@ pub(super) async fn step(
         workflow: row.try_get(2).map_err(said)?,
         cursor: row.try_get(3).map_err(said)?,
     };
-    match go_on(tx, pg, &claimed).await {
-        Err(BoardError::Occasion(reason)) => {
-            let values: [(&(dyn ToSql + Sync), Type); 2] =
-                [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
-            let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
-            let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
-            done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-            Ok(Err(BoardError::Occasion(reason)))
-        }
-        stepped => Ok(Ok(Some(stepped?))),
-    }
+    let reason = match attempt(tx, go_on(tx, pg, &claimed)).await? {
+        Ok(step) => return Ok(Ok(Some(step))),
+        Err(reason) => reason,
+    };
+    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
+    let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
+    let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
+    done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+    Ok(Err(BoardError::Occasion(reason)))
 }
 
 /// Those that stand aside are tried again.
@@ -106,16 +97,14 @@ pub(super) async fn progress(
     }))
 }
 
-/// Everything that can refuse the occasion comes before the first statement that writes.
 async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
-    let occasion: Occasion =
-        serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
+    let occasion = claimed.occasion()?;
     let mut planner = Planner::going_on(&pg.workflows, &claimed.workflow, &occasion)?;
     let members = directory::members(tx, pg, (&occasion.to, cursor.as_deref(), CHUNK)).await?;
     let counts = chunk::run(tx, pg, (&mut planner, &occasion), &members).await?;
-    let finished = members.len() < CHUNK;
-    let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
+    let (last, more) = counts.reached(&members);
+    let (cursor, finished) = (last.or(cursor.as_deref()), !more);
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let sql = pg.names.sql(
         "UPDATE {notification_fanout} SET cursor = $2, stored = stored + $3, problem = NULL,
@@ -130,12 +119,5 @@ async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step,
     ];
     let moved = tx.execute_typed(&sql, &values).await;
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
-    Ok(Step {
-        event_id: event_id.clone(),
-        stored: counts.stored,
-        duplicates: counts.duplicates,
-        muted: counts.muted,
-        collected: counts.collected,
-        finished,
-    })
+    Ok(counts.step(event_id, finished))
 }

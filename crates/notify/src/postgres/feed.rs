@@ -5,25 +5,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Transaction};
 
 use super::{Pg, PgBoard, deliveries, failed};
+use crate::board::shown::{self, ENTRY, IN_APP, LATEST, RECENT, WHOLE};
 use crate::{Entry, Feed, Mark, Notification, Which};
-
-/// What is read of a notification, as it is in a feed.
-const ENTRY: &str = "n.id, n.event_id, n.event_type, n.category, n.title, n.body, {micros n.created_at},
-    {micros n.seen_at}, {micros n.read_at}, {micros n.archived_at}";
-
-/// What is read of it besides, as somebody sees it who asks for all.
-const WHOLE: &str = "n.user_id, n.audience, n.resource_id, n.metadata";
-
-/// Who wants it by mail only has a notification, and nothing in the feed.
-const IN_APP: &str = "EXISTS (
-    SELECT 1 FROM {notification_delivery} d WHERE d.notification_id = n.id AND d.channel = 'in_app')";
-
-/// How many entries a live feed is shown at once.
-const RECENT: i64 = 100;
-
-/// How many of the latest of a person are looked at for those: ids may become visible out of order, so the latest by
-/// time are not quite the latest by id, and whoever has thousands must not have all of them read every second.
-const LATEST: i64 = 1_000;
 
 type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -75,14 +58,12 @@ pub(super) async fn notifications(
 }
 
 fn notification(row: &Row) -> Result<Notification, tokio_postgres::Error> {
-    let metadata: &str = row.try_get(13)?;
     Ok(Notification {
         entry: entry(row)?,
         user_id: row.try_get(10)?,
         audience: row.try_get(11)?,
         resource_id: row.try_get(12)?,
-        // A text that another tool has written and that is no JSON is shown as it is.
-        metadata: serde_json::from_str(metadata).unwrap_or_else(|_| metadata.into()),
+        metadata: shown::metadata(row.try_get(13)?),
         deliveries: Vec::new(),
     })
 }
@@ -93,21 +74,8 @@ async fn mark(
     pg: &Pg,
     (user, which, mark): (&str, Which, Mark),
 ) -> Result<u64, StoreError> {
-    let (compared, id) = match which {
-        Which::One(id) => ("=", id),
-        Which::UpTo(id) => ("<=", id),
-    };
-    let (set, open) = match mark {
-        Mark::Seen => ("seen_at = now()", "seen_at IS NULL"),
-        Mark::Read => (
-            "seen_at = coalesce(seen_at, now()), read_at = now()",
-            "read_at IS NULL",
-        ),
-        Mark::Archived => (
-            "seen_at = coalesce(seen_at, now()), read_at = coalesce(read_at, now()), archived_at = now()",
-            "archived_at IS NULL",
-        ),
-    };
+    let (compared, id) = shown::compared(which);
+    let (set, open) = shown::marking(mark);
     // In one order, so that two calls of one person do not wait for each other.
     let sql = pg.names.sql(&format!(
         "UPDATE {{notification}} SET {set} WHERE id IN (

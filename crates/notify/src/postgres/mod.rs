@@ -17,10 +17,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, StoreError};
 use postrider_postgres::{Outbox, PgEffects, PgHandler, error_kind};
 use tokio_postgres::Transaction;
 
+use crate::board::fault;
 use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
 use schema::Names;
 
@@ -161,16 +162,26 @@ impl Board for PgBoard {
     }
 }
 
+/// Runs a part of a transaction that may fail on its own: what it wrote is undone then, and the reason is answered, so
+/// that it can be committed.
+async fn attempt<T>(
+    tx: &Transaction<'_>,
+    part: impl Future<Output = Result<T, BoardError>> + Send,
+) -> Result<Result<T, String>, BoardError> {
+    let begun = tx.batch_execute("SAVEPOINT part").await;
+    begun.map_err(|error| failed(error, "beginning a part of a transaction"))?;
+    let error = match part.await {
+        Ok(done) => return Ok(Ok(done)),
+        Err(error) => error,
+    };
+    match error.aside() {
+        // A connection that is gone undid all of it.
+        Some(reason) if tx.batch_execute("ROLLBACK TO SAVEPOINT part").await.is_ok() => Ok(Err(reason)),
+        _ => Err(error),
+    }
+}
+
 /// The public error for one of the driver, with the name of what was being done.
 fn failed(error: tokio_postgres::Error, doing: &str) -> StoreError {
-    let kind = error_kind(&error);
-    let text = match kind {
-        StoreErrorKind::Schema => format!("{doing}: the tables of notifications are missing"),
-        _ => format!("{doing} failed"),
-    };
-    let said = StoreError::new(kind, text).with_source(error);
-    match kind {
-        StoreErrorKind::Schema => said.with_advice("make the tables with `postrider notify migrate`"),
-        _ => said,
-    }
+    fault::failed(error_kind(&error), error, doing)
 }

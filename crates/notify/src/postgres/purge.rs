@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postrider_core::StoreError;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
@@ -46,13 +47,21 @@ pub(super) async fn purge(
 ) -> Result<Purged, BoardError> {
     // A thousand years: an interval of PostgreSQL has an end.
     let seconds = older_than.as_secs_f64().min(31_622_400_000.0);
-    let limit = i64::from(limit);
+    let old = (seconds, i64::from(limit));
+    Ok(Purged {
+        notifications: remove(tx, pg, NOTIFICATIONS, old).await?,
+        fan_outs: remove(tx, pg, FANOUTS, old).await?,
+        digests: remove(tx, pg, DIGESTS, old).await?,
+    })
+}
+
+async fn remove(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    template: &str,
+    (seconds, limit): (f64, i64),
+) -> Result<u64, StoreError> {
     let values = [(&seconds as _, Type::FLOAT8), (&limit as _, Type::INT8)];
-    let mut purged = Purged::default();
-    for (template, counts) in [(NOTIFICATIONS, true), (FANOUTS, false), (DIGESTS, false)] {
-        let gone = tx.execute_typed(&pg.names.sql(template), &values).await;
-        let gone = gone.map_err(|error| failed(error, "purging notifications"))?;
-        purged.notifications += if counts { gone } else { 0 };
-    }
-    Ok(purged)
+    let gone = tx.execute_typed(&pg.names.sql(template), &values).await;
+    gone.map_err(|error| failed(error, "purging notifications"))
 }

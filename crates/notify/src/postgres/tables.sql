@@ -1,4 +1,4 @@
--- What was told to whom: one row a user and event.
+-- What was told to whom: one row a user and event. What is unique in these tables is said at the end.
 CREATE TABLE IF NOT EXISTS {notification} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_id    text COLLATE "C" NOT NULL,
@@ -19,9 +19,6 @@ CREATE TABLE IF NOT EXISTS {notification} (
     read_at     timestamptz,
     archived_at timestamptz
 );
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_event_user ON {notification} (event_id, user_id);
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_resource ON {notification} (user_id, category, resource_id, period)
-    WHERE resource_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notification_feed ON {notification} (user_id, id);
 CREATE INDEX IF NOT EXISTS notification_unread ON {notification} (user_id, id)
     WHERE read_at IS NULL AND archived_at IS NULL;
@@ -35,7 +32,8 @@ CREATE TABLE IF NOT EXISTS {notification_delivery} (
     address         text NOT NULL,
     problem         text,
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (notification_id, channel)
+    -- By the name of the rule: another index of the same would cost every row of a broadcast.
+    CONSTRAINT uk_notification_delivery PRIMARY KEY (notification_id, channel)
 );
 
 -- Who is there. Ids compare as bytes: a fan-out goes on behind the last one, wherever and whenever that is.
@@ -68,7 +66,7 @@ CREATE TABLE IF NOT EXISTS {notification_fanout} (
     workflow    text NOT NULL,
     cursor      text COLLATE "C",
     stored      bigint NOT NULL DEFAULT 0,
-    -- Why it stands aside until the event is accepted again.
+    -- Why it stands aside until it is resumed.
     problem     text,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz
@@ -87,8 +85,6 @@ CREATE TABLE IF NOT EXISTS {notification_digest} (
     problem  text,
     sent_at  timestamptz
 );
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_digest_open ON {notification_digest} (workflow, user_id)
-    WHERE sent_at IS NULL;
 CREATE INDEX IF NOT EXISTS notification_digest_due ON {notification_digest} (due_at) WHERE sent_at IS NULL;
 CREATE INDEX IF NOT EXISTS notification_digest_sent ON {notification_digest} (sent_at) WHERE sent_at IS NOT NULL;
 CREATE TABLE IF NOT EXISTS {notification_digest_item} (
@@ -97,8 +93,8 @@ CREATE TABLE IF NOT EXISTS {notification_digest_item} (
     workflow   text COLLATE "C" NOT NULL,
     user_id    text COLLATE "C" NOT NULL,
     event_id   text COLLATE "C" NOT NULL,
+    -- Empty once it was told.
     occasion   text NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT uk_notification_digest_item UNIQUE (workflow, user_id, event_id)
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX IF NOT EXISTS notification_digest_item_of ON {notification_digest_item} (digest_id, id);

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use postrider_core::{HandlerError, StoreError};
+use postrider_core::StoreError;
 use postrider_sqlite::SqliteHandler;
 use rusqlite::{Transaction, params};
 
 use super::{Lite, chunk, directory, fanout, feed};
+use crate::board::fault::verdict;
 use crate::plan::{Planner, Subject};
 use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
 
@@ -15,11 +16,7 @@ pub(super) fn handler(lite: &Arc<Lite>) -> Arc<SqliteHandler> {
     let lite = Arc::clone(lite);
     postrider_sqlite::handler(move |event, tx| {
         let occasion = Occasion::read(event)?;
-        match accept(tx, &lite, &occasion) {
-            Ok(_) => Ok(()),
-            Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
-            Err(error) => Err(error.into()),
-        }
+        verdict(accept(tx, &lite, &occasion))
     })
 }
 
@@ -28,9 +25,9 @@ pub(super) fn accept(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> 
     let mut planner = Planner::new(&lite.workflows, occasion)?;
     let members = directory::members(tx, (&occasion.to, None, CHUNK))?;
     let counts = chunk::run(tx, lite, (&mut planner, occasion), &members)?;
-    let goes_on = match members.last() {
-        Some(last) if members.len() == CHUNK => {
-            let (workflow, cursor) = (&planner.workflow().name, &last.recipient.id);
+    let goes_on = match counts.reached(&members) {
+        (Some(cursor), true) => {
+            let workflow = &planner.workflow().name;
             fanout::begin(tx, (occasion, workflow, cursor, counts.stored))?
         }
         _ => false,
@@ -39,14 +36,7 @@ pub(super) fn accept(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> 
         To::User(user) => one(tx, lite, user, planner.subject())?,
         To::Topic(_) => None,
     };
-    Ok(Accepted {
-        stored: counts.stored,
-        duplicates: counts.duplicates,
-        muted: counts.muted,
-        collected: counts.collected,
-        goes_on,
-        one,
-    })
+    Ok(counts.accepted(goes_on, one))
 }
 
 /// The notification of a user that an occasion made or met: by its event, else by what it is about.

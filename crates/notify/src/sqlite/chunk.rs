@@ -1,23 +1,14 @@
 //! Storing what was planned for some members: each statement is prepared once, however many they are.
 
-use std::error::Error;
-
-use postrider_core::{EnqueueError, Event, StoreError, StoreErrorKind};
+use postrider_core::{Event, StoreError};
 use postrider_sqlite::error_kind;
 use rusqlite::{Transaction, params};
 
 use super::{Lite, digest, failed};
+use crate::board::fault::not_enqueued;
+use crate::board::work::Counts;
 use crate::plan::{Planned, Planner, Subject};
 use crate::{BoardError, Member, Occasion};
-
-/// What became of a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) stored: u64,
-    pub(super) duplicates: u64,
-    pub(super) muted: u64,
-    pub(super) collected: u64,
-}
 
 /// Stores the notifications of these members, or collects the occasion for them.
 pub(super) fn run(
@@ -30,13 +21,8 @@ pub(super) fn run(
         return digest::collect(tx, (planner, occasion), digest.window, members);
     }
     let plan = planner.plan(members)?;
-    let stored = store(tx, lite, planner.subject(), &plan.notifications)?;
-    Ok(Counts {
-        stored,
-        duplicates: plan.notifications.len() as u64 - stored,
-        muted: plan.muted,
-        ..Counts::default()
-    })
+    let counts = store(tx, lite, planner.subject(), &plan.notifications)?;
+    Ok(plan.counted(counts))
 }
 
 /// Only these two mean that a notification is there: any other violation is an error.
@@ -51,25 +37,29 @@ const DELIVERY: &str =
     "INSERT INTO notification_delivery (notification_id, channel, event_id, address, problem)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 
-/// Stores notifications, their deliveries and the events that carry them; answers how many are new.
+/// Stores notifications with their deliveries, and what delivers them. Those that are there already are counted.
 pub(super) fn store(
     tx: &Transaction<'_>,
     lite: &Lite,
     subject: &Subject,
     notifications: &[Planned],
-) -> Result<u64, BoardError> {
+) -> Result<Counts, BoardError> {
     let mut events = Vec::new();
-    let mut stored = 0;
+    let mut counts = Counts::default();
     for planned in notifications {
         let inserted =
             insert(tx, subject, planned).map_err(|error| failed(error, "storing a notification"))?;
-        let Some(id) = inserted else { continue };
-        stored += 1;
-        deliver(tx, (id, subject, planned), &mut events)?;
+        match inserted {
+            Some(id) => {
+                counts.stored += 1;
+                deliver(tx, (id, subject, planned), &mut events)?;
+            }
+            None => counts.duplicates += 1,
+        }
     }
     let enqueued = lite.outbox.enqueue_all(tx, &events);
-    enqueued.map_err(not_enqueued)?;
-    Ok(stored)
+    enqueued.map_err(|error| not_enqueued(error, error_kind))?;
+    Ok(counts)
 }
 
 /// The id of the new row; None when the notification is there already.
@@ -96,13 +86,12 @@ fn deliver(
     tx: &Transaction<'_>,
     (id, subject, planned): (i64, &Subject, &Planned),
     events: &mut Vec<Event>,
-) -> Result<(), BoardError> {
+) -> Result<(), StoreError> {
     let said = |error| failed(error, "storing a delivery");
     let mut insert = tx.prepare_cached(DELIVERY).map_err(said)?;
     for delivery in &planned.deliveries {
         let event = delivery.event(id, (subject, planned));
-        let event =
-            event.map_err(|error| BoardError::Occasion(format!("it cannot be delivered: {error}")))?;
+        let event = event.map_err(|invalid| not_enqueued(invalid.into(), error_kind))?;
         let event_id = event.as_ref().map(|event| event.id.as_str());
         let (channel, address) = (delivery.channel.as_str(), &delivery.address);
         insert
@@ -111,13 +100,4 @@ fn deliver(
         events.extend(event);
     }
     Ok(())
-}
-
-/// An id of ours in the outbox that is taken is no duplicate: its notification is new.
-fn not_enqueued(error: EnqueueError) -> StoreError {
-    let behind = error
-        .source()
-        .and_then(|source| source.downcast_ref::<rusqlite::Error>());
-    let kind = behind.map_or(StoreErrorKind::Other, error_kind);
-    StoreError::new(kind, "putting deliveries into the outbox failed").with_source(error)
 }

@@ -4,6 +4,7 @@ use postrider_core::{StoreError, Timestamp};
 use rusqlite::{OptionalExtension, Row, Transaction};
 
 use super::{Lite, failed};
+use crate::board::shown::standing;
 use crate::{Channel, Delivery, DeliveryState, Notification};
 
 const DELIVERIES: &str =
@@ -68,20 +69,8 @@ fn delivery(
 }
 
 fn state(row: &Row<'_>) -> rusqlite::Result<DeliveryState> {
-    let (status, error): (String, Option<String>) = (row.get(0)?, row.get(2)?);
-    Ok(match status.as_str() {
-        "PUBLISHED" => DeliveryState::Delivered {
-            at: row.get::<_, Option<String>>(1)?.as_deref().and_then(time),
-        },
-        "DISCARDED" => DeliveryState::Discarded,
-        "DEAD_LETTER" => DeliveryState::Dead {
-            error: error.unwrap_or_default(),
-        },
-        status => DeliveryState::Pending {
-            status: status.to_ascii_lowercase(),
-            error,
-        },
-    })
+    let (status, at): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+    Ok(standing(Some(&status), at.as_deref().and_then(time), row.get(2)?))
 }
 
 /// A time as the view has it: UTC, without saying so.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::chunk::{self, Counts};
-use super::{Lite, directory, failed, micros, schema};
-use crate::plan::{EVENTS, Planner};
+use super::{Lite, attempt, chunk, directory, failed, micros, schema};
+use crate::board::work::{Counts, Due};
+use crate::plan::Planner;
+use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
 use crate::{BoardError, Member, Occasion, To};
 
 /// Whether this event is in a digest of the user already, open or told.
@@ -30,9 +31,12 @@ pub(super) fn collect(
     window: Duration,
     members: &[Member],
 ) -> Result<Counts, BoardError> {
-    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&error))?;
+    let (text, members) = planner.collected(occasion, members)?;
     let due_at = schema::now(tx)?.saturating_add(micros(window));
-    let mut counts = Counts::default();
+    let mut counts = Counts {
+        looked_at: members.len(),
+        ..Counts::default()
+    };
     for member in members {
         if planner.wanted(member).is_empty() {
             counts.muted += 1;
@@ -78,81 +82,77 @@ fn collect_one(
 const CLAIM: &str = "SELECT id, workflow, user_id FROM notification_digest
     WHERE sent_at IS NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1";
 
-/// A digest that was claimed.
-struct Claimed {
-    id: i64,
-    workflow: String,
-    user: String,
-}
-
 /// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
 /// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
 pub(super) fn tell(tx: &Transaction<'_>, lite: &Lite) -> Result<Result<bool, BoardError>, BoardError> {
     let now = schema::now(tx)?;
-    let claimed = tx.query_row(CLAIM, [now], |row| {
-        Ok(Claimed {
+    let due = tx.query_row(CLAIM, [now], |row| {
+        Ok(Due {
             id: row.get(0)?,
             workflow: row.get(1)?,
             user: row.get(2)?,
         })
     });
-    let claimed = claimed
+    let due = due
         .optional()
         .map_err(|error| failed(error, "taking the next digest"))?;
-    let Some(claimed) = claimed else {
+    let Some(due) = due else {
         return Ok(Ok(false));
     };
-    let reason = match make(tx, lite, &claimed) {
-        Ok(()) => None,
-        Err(BoardError::Occasion(reason)) => Some(reason),
-        Err(error) => return Err(error),
+    let reason = attempt(tx, || make(tx, lite, &due))?.err();
+    let closed = match &reason {
+        None => tx
+            .execute(FORGET, [due.id])
+            .and_then(|_| tx.execute(TOLD, [due.id, now])),
+        // A minute: soon after the configuration was mended, and not in a loop until then.
+        Some(reason) => {
+            let later = now.saturating_add(micros(Duration::from_secs(60)));
+            tx.execute(PUT_OFF, params![due.id, reason, later])
+        }
     };
-    // A minute: soon after the configuration was mended, and not in a loop until then.
-    let later = now.saturating_add(micros(Duration::from_secs(60)));
-    let sql = "UPDATE notification_digest SET problem = ?2, sent_at = CASE WHEN ?2 IS NULL THEN ?3 END,
-        due_at = CASE WHEN ?2 IS NULL THEN due_at ELSE ?4 END WHERE id = ?1";
-    let closed = tx.execute(sql, params![claimed.id, reason, now, later]);
     closed.map_err(|error| failed(error, "closing a digest"))?;
-    Ok(match reason {
-        Some(reason) => Err(BoardError::Occasion(reason)),
-        None => Ok(true),
-    })
+    Ok(reason.map_or(Ok(true), |reason| Err(BoardError::Occasion(reason))))
 }
 
-/// The latest first.
-const ITEMS: &str =
-    "SELECT occasion FROM notification_digest_item WHERE digest_id = ?1 ORDER BY id DESC LIMIT ?2";
+/// Of what was told only the ids are needed any more.
+const FORGET: &str = "UPDATE notification_digest_item SET occasion = '' WHERE digest_id = ?1";
 
-/// Everything that can refuse it comes before the first statement that writes. Where whoever it was for is gone, there
-/// is nobody to tell.
-fn make(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<(), BoardError> {
-    let (texts, count) =
-        items(tx, claimed.id).map_err(|error| failed(error, "reading what was collected"))?;
-    let mut occasions = Vec::with_capacity(texts.len());
-    for text in texts.iter().rev() {
-        occasions.push(serde_json::from_str::<Occasion>(text).map_err(|error| unreadable(&error))?);
-    }
-    let to = To::User(claimed.user.clone());
+const TOLD: &str = "UPDATE notification_digest SET problem = NULL, sent_at = ?2 WHERE id = ?1";
+
+const PUT_OFF: &str = "UPDATE notification_digest SET problem = ?2, due_at = ?3 WHERE id = ?1";
+
+/// The latest, as long as those before are not too much, and how many there are.
+const ITEMS: &str = "SELECT occasion, (SELECT count(*) FROM notification_digest_item WHERE digest_id = ?1)
+    FROM (
+        SELECT id, occasion, sum(octet_length(occasion)) OVER (ORDER BY id DESC) - octet_length(occasion) AS before
+        FROM (
+            SELECT id, occasion FROM notification_digest_item WHERE digest_id = ?1 ORDER BY id DESC LIMIT ?2
+        ) latest
+    ) summed WHERE before < ?3 ORDER BY id DESC";
+
+/// Where nothing was collected, or whoever it was for is gone, there is nobody to tell and nothing to say.
+fn make(tx: &Transaction<'_>, lite: &Lite, due: &Due) -> Result<(), BoardError> {
+    let collected = collected(tx, due.id).map_err(|error| failed(error, "reading what was collected"))?;
+    let to = To::User(due.user.clone());
     let members = directory::members(tx, (&to, None, 1))?;
-    if occasions.is_empty() || members.is_empty() {
+    if collected.texts.is_empty() || members.is_empty() {
         return Ok(());
     }
-    let of = (claimed.workflow.as_str(), claimed.id);
-    let mut planner = Planner::digest(&lite.workflows, of, &occasions, count)?;
+    let mut planner = Planner::digest(&lite.workflows, due, &collected)?;
     let plan = planner.plan(&members)?;
-    chunk::store(tx, lite, planner.subject(), &plan.notifications)?;
-    Ok(())
+    let counts = chunk::store(tx, lite, planner.subject(), &plan.notifications)?;
+    planner.told(&counts)
 }
 
-/// The latest items of a digest, latest first, and how many it has.
-fn items(tx: &Transaction<'_>, id: i64) -> rusqlite::Result<(Vec<String>, u64)> {
-    let most = i64::try_from(EVENTS).unwrap_or(i64::MAX);
+fn collected(tx: &Transaction<'_>, digest: i64) -> rusqlite::Result<Collected> {
     let mut statement = tx.prepare_cached(ITEMS)?;
-    let texts = statement.query_map([id, most], |row| row.get(0))?;
-    let texts = texts.collect::<Result<_, _>>()?;
-    let sql = "SELECT count(*) FROM notification_digest_item WHERE digest_id = ?1";
-    let count: i64 = tx.query_row(sql, [id], |row| row.get(0))?;
-    Ok((texts, count.unsigned_abs()))
+    let mut rows = statement.query([digest, EVENTS, EVENTS_BYTES])?;
+    let mut collected = Collected::default();
+    while let Some(row) = rows.next()? {
+        collected.texts.push(row.get(0)?);
+        collected.count = row.get(1)?;
+    }
+    Ok(collected)
 }
 
 /// How long until the next one is due.
@@ -164,12 +164,4 @@ pub(super) fn next(tx: &Transaction<'_>, _: &Lite) -> Result<Option<Duration>, B
         .map_err(|error| failed(error, "looking for the next digest"))?;
     let left = due.map(|due| u64::try_from(due.saturating_sub(now)).unwrap_or(0));
     Ok(left.map(Duration::from_micros))
-}
-
-fn unreadable(error: &serde_json::Error) -> BoardError {
-    let (line, column) = (error.line(), error.column());
-    BoardError::Occasion(format!(
-        "a digest keeps an occasion that cannot be read (line {line}, column {column}): was it written by a later \
-         version?"
-    ))
 }

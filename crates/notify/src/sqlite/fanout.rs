@@ -3,8 +3,9 @@
 use postrider_core::StoreError;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Lite, chunk, directory, failed, schema};
-use crate::board::unreadable;
+use super::{Lite, attempt, chunk, directory, failed, schema};
+use crate::board::keep::keep;
+use crate::board::work::Claimed;
 use crate::plan::Planner;
 use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
 
@@ -14,7 +15,7 @@ pub(super) fn begin(
     tx: &Transaction<'_>,
     (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
 ) -> Result<bool, BoardError> {
-    let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
+    let text = keep(occasion)?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
     let touched = tx.execute(
         "INSERT INTO notification_fanout (event_id, occasion, workflow, cursor, stored) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -28,44 +29,33 @@ pub(super) fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1";
 
-/// A fan-out that was claimed.
-struct Claimed {
-    event_id: String,
-    occasion: String,
-    workflow: String,
-    cursor: Option<String>,
+fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {
+    Ok(Claimed {
+        event_id: row.get(0)?,
+        occasion: row.get(1)?,
+        workflow: row.get(2)?,
+        cursor: row.get(3)?,
+    })
 }
 
-impl Claimed {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            event_id: row.get(0)?,
-            occasion: row.get(1)?,
-            workflow: row.get(2)?,
-            cursor: row.get(3)?,
-        })
-    }
-}
-
-/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
-/// committed, and the fan-out stands aside until its event is accepted again.
+/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: the reason
+/// is committed and nothing else of the chunk, and the fan-out stands aside until it is resumed.
 pub(super) fn step(
     tx: &Transaction<'_>,
     lite: &Lite,
 ) -> Result<Result<Option<Step>, BoardError>, BoardError> {
-    let claimed = tx.query_row(CLAIM, [], Claimed::read).optional();
+    let claimed = tx.query_row(CLAIM, [], claimed).optional();
     let Some(claimed) = claimed.map_err(|error| failed(error, "taking the next fan-out"))? else {
         return Ok(Ok(None));
     };
-    match go_on(tx, lite, &claimed) {
-        Err(BoardError::Occasion(reason)) => {
-            let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
-            let done = tx.execute(sql, params![claimed.event_id, reason]);
-            done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-            Ok(Err(BoardError::Occasion(reason)))
-        }
-        stepped => Ok(Ok(Some(stepped?))),
-    }
+    let reason = match attempt(tx, || go_on(tx, lite, &claimed))? {
+        Ok(step) => return Ok(Ok(Some(step))),
+        Err(reason) => reason,
+    };
+    let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
+    let done = tx.execute(sql, params![claimed.event_id, reason]);
+    done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+    Ok(Err(BoardError::Occasion(reason)))
 }
 
 /// Those that stand aside are tried again.
@@ -91,16 +81,14 @@ pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<Fa
     found.map_err(|error| failed(error, "looking how far a fan-out is"))
 }
 
-/// Everything that can refuse the occasion comes before the first statement that writes.
 fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
-    let occasion: Occasion =
-        serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
+    let occasion = claimed.occasion()?;
     let mut planner = Planner::going_on(&lite.workflows, &claimed.workflow, &occasion)?;
     let members = directory::members(tx, (&occasion.to, cursor.as_deref(), CHUNK))?;
     let counts = chunk::run(tx, lite, (&mut planner, &occasion), &members)?;
-    let finished = members.len() < CHUNK;
-    let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
+    let (last, more) = counts.reached(&members);
+    let (cursor, finished) = (last.or(cursor.as_deref()), !more);
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let finished_at = finished.then(|| schema::now(tx)).transpose()?;
     let moved = tx.execute(
@@ -108,12 +96,5 @@ fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, B
         params![event_id, cursor, stored, finished_at],
     );
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
-    Ok(Step {
-        event_id: event_id.clone(),
-        stored: counts.stored,
-        duplicates: counts.duplicates,
-        muted: counts.muted,
-        collected: counts.collected,
-        finished,
-    })
+    Ok(counts.step(event_id, finished))
 }

@@ -18,10 +18,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
+use postrider_core::{BoxFuture, StoreError};
 use postrider_sqlite::{Outbox, SqliteEffects, SqliteHandler, error_kind};
 use rusqlite::Transaction;
 
+use crate::board::fault;
 use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
 use schema::Names;
 
@@ -157,18 +158,28 @@ impl Board for SqliteBoard {
     }
 }
 
+/// Runs a part of a transaction that may fail on its own: what it wrote is undone then, and the reason is answered, so
+/// that it can be committed.
+fn attempt<T>(
+    tx: &Transaction<'_>,
+    part: impl FnOnce() -> Result<T, BoardError>,
+) -> Result<Result<T, String>, BoardError> {
+    let begun = tx.execute_batch("SAVEPOINT part");
+    begun.map_err(|error| failed(error, "beginning a part of a transaction"))?;
+    let error = match part() {
+        Ok(done) => return Ok(Ok(done)),
+        Err(error) => error,
+    };
+    match error.aside() {
+        // Some errors have undone the whole transaction.
+        Some(reason) if tx.execute_batch("ROLLBACK TO part").is_ok() => Ok(Err(reason)),
+        _ => Err(error),
+    }
+}
+
 /// The public error for one of the driver, with the name of what was being done.
 fn failed(error: rusqlite::Error, doing: &str) -> StoreError {
-    let kind = error_kind(&error);
-    let text = match kind {
-        StoreErrorKind::Schema => format!("{doing}: the tables of notifications are missing"),
-        _ => format!("{doing} failed"),
-    };
-    let said = StoreError::new(kind, text).with_source(error);
-    match kind {
-        StoreErrorKind::Schema => said.with_advice("make the tables with `postrider notify migrate`"),
-        _ => said,
-    }
+    fault::failed(error_kind(&error), error, doing)
 }
 
 /// A duration as the microseconds that columns hold.

@@ -31,10 +31,10 @@ const FANOUTS: &str = "DELETE FROM notification_fanout WHERE event_id IN (
 
 /// What digests were made of that were told.
 const ITEMS: &str = "DELETE FROM notification_digest_item WHERE digest_id IN (
-        SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at LIMIT ?2)";
+        SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at, id LIMIT ?2)";
 
 const DIGESTS: &str = "DELETE FROM notification_digest WHERE id IN (
-        SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at LIMIT ?2)";
+        SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at, id LIMIT ?2)";
 
 /// Removes at most so many of each.
 pub(super) fn purge(
@@ -45,18 +45,20 @@ pub(super) fn purge(
 ) -> Result<Purged, BoardError> {
     let before = schema::now(tx)?.saturating_sub(micros(older_than));
     let gone = remove(tx, lite, (before, i64::from(limit)));
-    Ok(Purged {
-        notifications: gone.map_err(|error| failed(error, "purging notifications"))?,
-    })
+    Ok(gone.map_err(|error| failed(error, "purging notifications"))?)
 }
 
-fn remove(tx: &Transaction<'_>, lite: &Lite, (before, limit): (i64, i64)) -> rusqlite::Result<u64> {
+fn remove(tx: &Transaction<'_>, lite: &Lite, (before, limit): (i64, i64)) -> rusqlite::Result<Purged> {
     tx.execute_batch(OLD)?;
     tx.execute(&lite.names.sql(FIND), [before, limit])?;
     tx.execute(DELIVERIES, [])?;
-    let gone = tx.execute(NOTIFICATIONS, [])?;
-    for sql in [FANOUTS, ITEMS, DIGESTS] {
-        tx.execute(sql, [before, limit])?;
-    }
-    Ok(gone as u64)
+    let notifications = tx.execute(NOTIFICATIONS, [])?;
+    let fan_outs = tx.execute(FANOUTS, [before, limit])?;
+    tx.execute(ITEMS, [before, limit])?;
+    let digests = tx.execute(DIGESTS, [before, limit])?;
+    Ok(Purged {
+        notifications: notifications as u64,
+        fan_outs: fan_outs as u64,
+        digests: digests as u64,
+    })
 }

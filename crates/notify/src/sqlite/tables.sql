@@ -1,4 +1,5 @@
--- What was told to whom: one row a user and event. Times are microseconds since 1970.
+-- What was told to whom: one row a user and event. What is unique in these tables is said at the end. Times are
+-- microseconds since 1970.
 -- AUTOINCREMENT: a feed goes on behind an id, which must not be given to a second notification.
 CREATE TABLE IF NOT EXISTS notification (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -20,9 +21,6 @@ CREATE TABLE IF NOT EXISTS notification (
     read_at     INTEGER,
     archived_at INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_event_user ON notification (event_id, user_id);
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_resource ON notification (user_id, category, resource_id, period)
-    WHERE resource_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS notification_feed ON notification (user_id, id);
 CREATE INDEX IF NOT EXISTS notification_unread ON notification (user_id, id)
     WHERE read_at IS NULL AND archived_at IS NULL;
@@ -35,9 +33,8 @@ CREATE TABLE IF NOT EXISTS notification_delivery (
     event_id        TEXT,
     address         TEXT NOT NULL,
     problem         TEXT,
-    created_at      INTEGER NOT NULL DEFAULT ({now}),
-    PRIMARY KEY (notification_id, channel)
-) STRICT, WITHOUT ROWID;
+    created_at      INTEGER NOT NULL DEFAULT ({now})
+) STRICT;
 
 -- Who is there. Ids compare as bytes: a fan-out goes on behind the last one.
 CREATE TABLE IF NOT EXISTS notification_recipient (
@@ -69,7 +66,7 @@ CREATE TABLE IF NOT EXISTS notification_fanout (
     workflow    TEXT NOT NULL,
     cursor      TEXT,
     stored      INTEGER NOT NULL DEFAULT 0,
-    -- Why it stands aside until the event is accepted again.
+    -- Why it stands aside until it is resumed.
     problem     TEXT,
     created_at  INTEGER NOT NULL DEFAULT ({now}),
     finished_at INTEGER
@@ -87,8 +84,6 @@ CREATE TABLE IF NOT EXISTS notification_digest (
     problem  TEXT,
     sent_at  INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS uk_notification_digest_open ON notification_digest (workflow, user_id)
-    WHERE sent_at IS NULL;
 CREATE INDEX IF NOT EXISTS notification_digest_due ON notification_digest (due_at) WHERE sent_at IS NULL;
 CREATE INDEX IF NOT EXISTS notification_digest_sent ON notification_digest (sent_at) WHERE sent_at IS NOT NULL;
 CREATE TABLE IF NOT EXISTS notification_digest_item (
@@ -97,8 +92,8 @@ CREATE TABLE IF NOT EXISTS notification_digest_item (
     workflow   TEXT NOT NULL,
     user_id    TEXT NOT NULL,
     event_id   TEXT NOT NULL,
+    -- Empty once it was told.
     occasion   TEXT NOT NULL,
-    created_at INTEGER NOT NULL DEFAULT ({now}),
-    CONSTRAINT uk_notification_digest_item UNIQUE (workflow, user_id, event_id)
+    created_at INTEGER NOT NULL DEFAULT ({now})
 ) STRICT;
 CREATE INDEX IF NOT EXISTS notification_digest_item_of ON notification_digest_item (digest_id, id);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use postrider_notify::{BoardError, CHUNK, Occasion, To, Told, Worker};
+use postrider_notify::{Board, BoardError, CHUNK, Occasion, To, Told, Worker};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Bench;
-use super::stage::{accept, crowd, event, finish, menu, rows, workflows};
+use super::stage::{accept, crowd, event, finish, for_all, is_refused, menu, rows, two_crowds, workflows};
 
 /// Everybody was told once, in app and by mail.
-async fn told_once(bench: &dyn Bench, event: &str, size: usize) {
+pub(crate) async fn told_once(bench: &dyn Bench, event: &str, size: usize) {
     let size = i64::try_from(size).expect("a size");
     let count = async |what: &str| {
         let sql = format!("SELECT {what} FROM notification WHERE event_id = '{event}'");
@@ -62,6 +62,26 @@ pub(crate) async fn a_large_one_goes_on_in_chunks(bench: &dyn Bench) {
         bench.number("SELECT stored FROM notification_fanout").await,
         2_500
     );
+}
+
+/// Memory is bounded by what is told, and not by how many are told.
+pub(crate) async fn long_words_make_short_chunks(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 120).await;
+    let letter = |id: &str| {
+        let text = "x".repeat(150_000);
+        for_all("soup", event(id, "LetterSent", "", json!({"text": text})))
+    };
+    let accepted = accept(&board, letter("e1")).await;
+    assert!(
+        (50..70).contains(&accepted.stored) && accepted.goes_on,
+        "{accepted:?}"
+    );
+    let second = board.step().await.expect("a step").expect("it goes on");
+    assert!(second.stored < 70, "{second:?}");
+    finish(&board).await;
+    told_once(bench, "e1", 120).await;
+    let done = board.fan_out("e1").await.expect("an answer").expect("a fan-out");
+    assert_eq!((done.stored, done.finished), (120, true));
 }
 
 /// A page that is exactly full does not say whether it was the last.
@@ -123,6 +143,36 @@ pub(crate) async fn one_that_fails_holds_up_no_other(bench: &dyn Bench) {
         accept(&board, menu("e1", "soup")).await.goes_on,
         "delivered again"
     );
+    assert_eq!(finish(&board).await, 1);
+    told_once(bench, "e1", 1_100).await;
+}
+
+/// Lets the database refuse the second chunk of what goes to `soup`: a unique index of the team's own, which somebody
+/// in it stands against.
+pub(crate) async fn refuse_soup(bench: &dyn Bench, board: &Arc<dyn Board>) {
+    let one = event("one", "MenuChanged", "u01050", json!({"dish": "Soup"}));
+    assert_eq!(accept(board, one).await.stored, 1);
+    bench
+        .run("CREATE UNIQUE INDEX odd ON notification (user_id)")
+        .await;
+}
+
+/// Nothing of its chunk is there, and others are told.
+pub(crate) async fn one_that_the_database_refuses_holds_up_no_other(bench: &dyn Bench) {
+    let board = two_crowds(bench, 1_100).await;
+    assert!(accept(&board, menu("e1", "soup")).await.goes_on);
+    assert!(accept(&board, menu("e2", "salad")).await.goes_on);
+    refuse_soup(bench, &board).await;
+    let before = rows(bench).await;
+    is_refused(board.step().await);
+    assert_eq!(rows(bench).await, before);
+    let aside = board.fan_out("e1").await.expect("an answer").expect("a fan-out");
+    assert!(!aside.finished && aside.problem.is_some(), "{aside:?}");
+    let other = board.step().await.expect("a step").expect("the other goes on");
+    assert_eq!((&*other.event_id, other.finished), ("e2", true));
+    told_once(bench, "e2", 1_100).await;
+    bench.run("DROP INDEX odd").await;
+    assert_eq!(board.resume().await.expect("resumed"), 1);
     assert_eq!(finish(&board).await, 1);
     told_once(bench, "e1", 1_100).await;
 }

@@ -127,6 +127,8 @@ pub(crate) async fn what_is_recent_comes_oldest_first(bench: &dyn Bench) {
         entries.into_iter().map(|entry| entry.id).collect()
     };
     assert_eq!(recent().await, own);
+    assert_eq!(mark(&board, "ann", Which::One(own[1]), Mark::Archived).await, 1);
+    assert_eq!(recent().await, [own[0], own[2]]);
     let hour = std::time::Duration::from_secs(3_600);
     bench.age("notification", "created_at", hour).await;
     assert_eq!(recent().await, [0; 0]);

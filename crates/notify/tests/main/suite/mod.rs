@@ -15,6 +15,7 @@ pub(crate) mod schema;
 pub(crate) mod stage;
 pub(crate) mod states;
 pub(crate) mod whole;
+pub(crate) mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,8 @@ macro_rules! board_suite {
                 an_error_in_the_outbox_leaves_nothing
                 an_error_of_the_fan_out_leaves_nothing
                 an_occasion_without_words_is_refused_whole
+                an_id_that_no_event_can_have_leaves_nothing_half_stored
+                hostile_names_and_unknown_languages_are_told_all_the_same
             }
             preferences {
                 what_is_not_wanted_is_not_stored
@@ -87,9 +90,11 @@ macro_rules! board_suite {
             fanout {
                 a_small_topic_is_stored_at_once
                 a_large_one_goes_on_in_chunks
+                long_words_make_short_chunks
                 a_crash_between_chunks_loses_and_repeats_nothing
                 two_that_work_on_it_share_it
                 one_that_fails_holds_up_no_other
+                one_that_the_database_refuses_holds_up_no_other
                 one_that_stands_aside_is_resumed
                 a_worker_goes_on_beside_what_stands_aside
                 accepting_again_changes_nothing
@@ -100,6 +105,12 @@ macro_rules! board_suite {
                 it_is_closed_once
                 who_mutes_it_meanwhile_is_not_told
                 the_next_window_is_another_digest
+                one_that_cannot_be_told_is_put_off
+                one_that_the_database_refuses_is_put_off_whole
+                one_whose_id_is_taken_is_not_lost
+                what_comes_while_one_is_told_is_in_the_next
+                of_long_events_the_latest_are_told
+                a_long_event_for_many_is_collected_in_chunks
             }
             directory {
                 people_are_kept_and_replaced
@@ -125,10 +136,20 @@ macro_rules! board_suite {
             purge {
                 old_ones_go_in_steps
                 what_is_not_settled_stays
+                finished_fan_outs_go_in_steps
+                digests_that_were_told_go_in_steps
+            }
+            worker {
+                what_fails_holds_up_no_other
+                one_that_is_dropped_in_the_middle_is_gone_on_from
+                resuming_beside_another_changes_nothing
             }
             schema {
                 migrating_again_changes_nothing
                 duplicates_are_listed_and_nothing_is_changed
+                a_table_without_its_key_is_given_one
+                each_rule_is_made_over_what_is_there
+                tables_of_the_version_before_are_taken_over
                 each_audience_has_its_view
             }
         }

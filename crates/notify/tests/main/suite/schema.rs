@@ -3,7 +3,7 @@
 use postrider_notify::BoardError;
 
 use super::Bench;
-use super::stage::{accept, board, followed, with, workflows};
+use super::stage::{accept, board, followed, liked, rows, with, workflows};
 
 pub(crate) async fn migrating_again_changes_nothing(bench: &dyn Bench) {
     let board = with(bench, &["ann"]).await;
@@ -54,6 +54,103 @@ pub(crate) async fn duplicates_are_listed_and_nothing_is_changed(bench: &dyn Ben
     assert_eq!(bench.number("SELECT count(*) FROM notification").await, 5);
     bench.run("DELETE FROM notification WHERE event_id = 'e2'").await;
     board.migrate().await.expect("now it can be");
+}
+
+/// Of a table that somebody else has made: the delivery of a channel is unique in it from now on.
+pub(crate) async fn a_table_without_its_key_is_given_one(bench: &dyn Bench) {
+    let board = bench.open(workflows()).await;
+    bench
+        .run(
+            "CREATE TABLE notification_delivery (notification_id bigint NOT NULL, channel text NOT NULL, \
+             event_id text, address text NOT NULL, problem text)",
+        )
+        .await;
+    let row =
+        "INSERT INTO notification_delivery (notification_id, channel, address) VALUES (7, 'email', 'a')";
+    bench.run(row).await;
+    bench.run(row).await;
+    let said = match board.migrate().await {
+        Err(error @ BoardError::Duplicates { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(
+        said.contains("notification_delivery") && said.contains("7, email (2 rows)"),
+        "{said}"
+    );
+    bench.run("DELETE FROM notification_delivery").await;
+    board.migrate().await.expect("now it can be");
+    bench.run(row).await;
+    // Names the rule: without one over these columns it is an error.
+    bench
+        .run(&format!(
+            "{row} ON CONFLICT (notification_id, channel) DO NOTHING"
+        ))
+        .await;
+    assert_eq!(rows(bench).await[1], 1);
+}
+
+/// The rules of digests, too.
+pub(crate) async fn each_rule_is_made_over_what_is_there(bench: &dyn Bench) {
+    let board = with(bench, &["ann"]).await;
+    assert_eq!(accept(&board, liked("e1", "ann")).await.collected, 1);
+    let digest = bench.number("SELECT max(id) FROM notification_digest").await;
+    for (index, table, copy) in [
+        (
+            "uk_notification_digest_open",
+            "notification_digest",
+            "(workflow, user_id, due_at) SELECT workflow, user_id, due_at",
+        ),
+        (
+            "uk_notification_digest_item",
+            "notification_digest_item",
+            "(digest_id, workflow, user_id, event_id, occasion) \
+             SELECT digest_id, workflow, user_id, event_id, occasion",
+        ),
+    ] {
+        bench.run(&format!("DROP INDEX {index}")).await;
+        bench
+            .run(&format!("INSERT INTO {table} {copy} FROM {table}"))
+            .await;
+        match board.migrate().await {
+            Err(BoardError::Duplicates { table: named, .. }) => assert_eq!(named, table),
+            other => panic!("{index}: {other:?}"),
+        }
+        let first = bench.number(&format!("SELECT min(id) FROM {table}")).await;
+        bench
+            .run(&format!("DELETE FROM {table} WHERE id > {first}"))
+            .await;
+        board.migrate().await.expect("now it can be");
+        assert!(board.sql().contains(index));
+    }
+    assert_eq!(
+        bench.number("SELECT max(id) FROM notification_digest").await,
+        digest
+    );
+    assert_eq!(accept(&board, liked("e1", "ann")).await.duplicates, 1);
+}
+
+/// The keys of these tables were part of them; now they are rules like the others.
+pub(crate) async fn tables_of_the_version_before_are_taken_over(bench: &dyn Bench) {
+    with(bench, &["ann"]).await;
+    bench
+        .run(
+            "DROP VIEW customer_notification; DROP VIEW restaurant_notification; DROP TABLE notification_delivery; \
+             DROP TABLE notification_digest_item; \
+             CREATE TABLE notification_delivery (notification_id bigint NOT NULL, channel text NOT NULL, \
+             event_id text, address text NOT NULL, problem text, PRIMARY KEY (notification_id, channel)); \
+             CREATE TABLE notification_digest_item (id bigint NOT NULL DEFAULT 1, digest_id bigint NOT NULL, \
+             workflow text NOT NULL, user_id text NOT NULL, event_id text NOT NULL, occasion text NOT NULL, \
+             CONSTRAINT uk_notification_digest_item UNIQUE (workflow, user_id, event_id))",
+        )
+        .await;
+    let board = bench.open(workflows()).await;
+    board.migrate().await.expect("taken over");
+    board.migrate().await.expect("again");
+    assert_eq!(accept(&board, followed("e1", "ann", "bob")).await.stored, 1);
+    assert_eq!(accept(&board, followed("e1", "ann", "bob")).await.duplicates, 1);
+    assert_eq!(accept(&board, liked("e2", "ann")).await.collected, 1);
+    assert_eq!(accept(&board, liked("e2", "ann")).await.duplicates, 1);
+    assert_eq!(rows(bench).await, [1, 2, 0, 1, 1]);
 }
 
 pub(crate) async fn each_audience_has_its_view(bench: &dyn Bench) {

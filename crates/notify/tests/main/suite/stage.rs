@@ -26,6 +26,7 @@ pub(crate) const NOON: Timestamp = Timestamp(1_800_000_000_000_000);
 /// | `PostLiked` | social | in app | | a digest of an hour |
 /// | `MenuChanged` | menu | in app, email | | |
 /// | `InvoiceSent` | money | email | | |
+/// | `LetterSent` | money | email, with html | | as long as its text |
 pub(crate) fn workflows() -> Arc<Workflows> {
     use Channel::{Email, InApp, Push};
     let followed = Workflow {
@@ -47,18 +48,25 @@ pub(crate) fn workflows() -> Arc<Workflows> {
             "A comment on {{ payload.postId }}",
         )
     };
-    let liked = Workflow {
+    let mut liked = Workflow {
         digest: Some(Digest { window: HOUR }),
         ..workflow("PostLiked", "social", &[InApp], "{{ count }} likes")
     };
+    say(&mut liked, "body", "{{ events | length }} shown");
     let menu = workflow("MenuChanged", "menu", &[InApp, Email], "{{ payload.dish }}");
     let invoice = workflow("InvoiceSent", "money", &[Email], "An invoice");
+    let mut letter = workflow("LetterSent", "money", &[Email], "A letter");
+    say(
+        &mut letter,
+        "html",
+        "<p>{{ recipient.name }}: {{ payload.text }}</p>",
+    );
     let audience = |name: &str| Audience {
         name: name.to_owned(),
         view: format!("{}_notification", name.to_lowercase()),
     };
     let audiences = vec![audience("CUSTOMER"), audience("RESTAURANT")];
-    let workflows = vec![followed, commented, liked, menu, invoice];
+    let workflows = vec![followed, commented, liked, menu, invoice, letter];
     Arc::new(Workflows::new(audiences, workflows).expect("they are right"))
 }
 
@@ -82,6 +90,13 @@ fn workflow(event_type: &str, category: &str, channels: &[Channel], title: &str)
         digest: None,
         locale: "en".to_owned(),
         templates: templates.collect(),
+    }
+}
+
+/// Replaces one part of all templates.
+fn say(workflow: &mut Workflow, part: &str, text: &str) {
+    for words in workflow.templates.values_mut() {
+        words.insert(part.to_owned(), text.to_owned());
     }
 }
 
@@ -116,9 +131,14 @@ pub(crate) fn liked(id: &str, user: &str) -> Occasion {
 
 /// An event for everybody of a topic.
 pub(crate) fn menu(id: &str, topic: &str) -> Occasion {
+    for_all(topic, event(id, "MenuChanged", "", json!({"dish": "Soup"})))
+}
+
+/// The same event, for everybody of a topic.
+pub(crate) fn for_all(topic: &str, occasion: Occasion) -> Occasion {
     Occasion {
         to: To::Topic(topic.to_owned()),
-        ..event(id, "MenuChanged", "", json!({"dish": "Soup"}))
+        ..occasion
     }
 }
 
@@ -169,6 +189,16 @@ pub(crate) async fn crowd(bench: &dyn Bench, topic: &str, size: usize) -> Arc<dy
     board
 }
 
+/// Two topics of so many people each: `soup`, and behind those `salad`.
+pub(crate) async fn two_crowds(bench: &dyn Bench, size: usize) -> Arc<dyn Board> {
+    let board = crowd(bench, "all", 2 * size).await;
+    let ids: Vec<String> = (0..2 * size).map(|n| format!("u{n:05}")).collect();
+    for (topic, ids) in ["soup", "salad"].into_iter().zip(ids.chunks(size)) {
+        board.subscribe(topic, ids).await.expect("subscribed");
+    }
+    board
+}
+
 pub(crate) fn says(channel: Option<Channel>, category: Option<&str>, on: bool) -> Preference {
     Preference {
         channel,
@@ -201,6 +231,14 @@ pub(crate) async fn rows(bench: &dyn Bench) -> [i64; 5] {
 /// It failed because of the database, and not as a duplicate or an occasion that never works.
 pub(crate) fn is_store_error<T: std::fmt::Debug>(result: Result<T, BoardError>) {
     assert!(matches!(result, Err(BoardError::Store(_))), "{result:?}");
+}
+
+/// It cannot be told as it is; answers why.
+pub(crate) fn is_refused<T: std::fmt::Debug>(result: Result<T, BoardError>) -> String {
+    match result {
+        Err(BoardError::Occasion(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Steps until there is nothing left; answers how many chunks there were.

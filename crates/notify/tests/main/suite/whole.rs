@@ -4,7 +4,9 @@ use postrider_notify::BoardError;
 use serde_json::json;
 
 use super::Bench;
-use super::stage::{accept, board, crowd, event, followed, is_store_error, menu, rows, with};
+use super::stage::{
+    accept, board, crowd, event, followed, is_refused, is_store_error, menu, person, rows, with,
+};
 
 const NOTHING: [i64; 5] = [0; 5];
 
@@ -63,9 +65,10 @@ pub(crate) async fn an_error_of_the_fan_out_leaves_nothing(bench: &dyn Bench) {
     bench.run("DELETE FROM outbox").await;
     let before = rows(bench).await;
     bench.run("CREATE UNIQUE INDEX odd ON outbox (event_type)").await;
-    is_store_error(board.step().await);
+    is_refused(board.step().await);
     assert_eq!(rows(bench).await, before);
     bench.run("DROP INDEX odd").await;
+    assert_eq!(board.resume().await.expect("resumed"), 1);
     let step = board.step().await.expect("a step").expect("there was one");
     assert!(step.finished && step.stored == 100, "{step:?}");
 }
@@ -83,4 +86,44 @@ pub(crate) async fn an_occasion_without_words_is_refused_whole(bench: &dyn Bench
     let refused = board.accept(odd).await;
     assert!(matches!(refused, Err(BoardError::Occasion(_))), "{refused:?}");
     assert_eq!(rows(bench).await, NOTHING);
+}
+
+/// Somebody wrote an id into the table that no event can carry. What was stored before it is noticed must be sent.
+pub(crate) async fn an_id_that_no_event_can_have_leaves_nothing_half_stored(bench: &dyn Bench) {
+    let board = crowd(bench, "soup", 5).await;
+    bench
+        .run(
+            "INSERT INTO notification_recipient (id, name, email) VALUES ('u00002\t', 'Odd', 'odd@example.com');
+             INSERT INTO notification_subscription (topic, user_id) VALUES ('soup', 'u00002\t')",
+        )
+        .await;
+    assert_eq!(accept(&board, menu("e1", "soup")).await.stored, 6);
+    assert_eq!(rows(bench).await, [6, 12, 0, 0, 5]);
+    let unsent = "SELECT count(*) FROM notification_delivery WHERE channel = 'email' AND problem IS NULL \
+                  AND event_id NOT IN (SELECT event_id FROM outbox)";
+    assert_eq!(bench.number(unsent).await, 0);
+    let problems = "SELECT problem FROM notification_delivery WHERE problem IS NOT NULL";
+    let problems = bench.texts(problems).await;
+    assert!(
+        problems.len() == 1 && problems[0].contains("control character"),
+        "{problems:?}"
+    );
+}
+
+/// What strangers call themselves, and a language that nobody has words in.
+pub(crate) async fn hostile_names_and_unknown_languages_are_told_all_the_same(bench: &dyn Bench) {
+    let board = board(bench).await;
+    let hostile = postrider_notify::Recipient {
+        name: "<b>Ann</b>\r\nBcc: all@example.com\u{202e}".to_owned(),
+        locale: Some("xx-YY".to_owned()),
+        ..person("ann")
+    };
+    board.put(&hostile).await.expect("put");
+    let who = "Bob\r\nBcc: all@example.com";
+    let payload = json!({"followerId": "b", "who": who});
+    let told = accept(&board, event("e1", "UserFollowed", "ann", payload)).await;
+    let entry = told.one.expect("stored").entry;
+    assert_eq!(entry.title, "Bob  Bcc: all@example.com follows you");
+    assert_eq!(entry.body, "<b>Ann</b>  Bcc: all@example.com: UserFollowed");
+    assert_eq!(rows(bench).await, [1, 2, 0, 0, 1]);
 }
