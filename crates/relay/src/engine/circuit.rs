@@ -16,7 +16,7 @@ const ADDRESSES: usize = 256;
 /// For how long an address that took something counts as healthy, unless it refuses.
 const HEALTHY_FOR: Duration = Duration::from_secs(30);
 /// Answers that take longer mean that calls wait for each other at the destination.
-const SOON: Duration = Duration::from_millis(10);
+const SOON: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -30,7 +30,7 @@ pub(super) struct Overtaken {
 
 /// High events, one after the other, while a relay drains normal and low ones.
 pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
-    let (backlog, tries) = stage.size((1_000_000, 50), (100_000, 10));
+    let (backlog, tries) = stage.size((1_000_000, 200), (100_000, 10));
     let outbox = Operated::open_routed(stage, store, &format!("{store}-overtake"), &["BULK", "URGENT"])?;
     stage.note(&format!("{store}: queueing {backlog} events"));
     fill(&outbox, store, backlog)?;
