@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{BoxFuture, StoreError};
 use serde::Serialize;
 
-use crate::{Directory, Feed, Notification, Occasion};
+use crate::{Directory, Feed, Notification, Occasion, Tally};
 
 /// Where notifications are stored.
 ///
@@ -34,6 +34,11 @@ pub trait Board: Directory + Feed {
     /// Takes an occasion in a transaction of its own: what a handler of a listener does in that of the inbox.
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>>;
 
+    /// The same for a request whose key became the id of the event: the first that is accepted counts. Another with the
+    /// same id that says something else is [`BoardError::Reused`], also where both come at once. It is known for as
+    /// long as notifications are kept. A request that concerned nobody is not remembered.
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>>;
+
     /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
 
@@ -46,6 +51,12 @@ pub trait Board: Directory + Feed {
 
     /// Makes the notification of one digest whose window is over; false when there is none.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;
+
+    /// What is not done yet, and how much of that stands aside.
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>>;
+
+    /// What it counted since this process began.
+    fn tally(&self) -> &Tally;
 
     /// How long until the next digest is due; None when none is collected.
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>>;
@@ -75,11 +86,20 @@ pub struct Accepted {
     pub one: Option<Notification>,
 }
 
+impl Accepted {
+    /// Whether it concerned nobody.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.stored + self.duplicates + self.muted + self.collected == 0 && !self.goes_on
+    }
+}
+
 /// What one chunk did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The event.
     pub event_id: String,
+    /// The workflow that it goes by.
+    pub workflow: String,
     /// The counts of this chunk.
     pub stored: u64,
     /// Those that were there before.
@@ -101,6 +121,35 @@ pub struct FanOut {
     pub finished: bool,
     /// Why it does not go on, where it cannot.
     pub problem: Option<String>,
+}
+
+/// What is not done yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    /// Fan-outs that are not finished.
+    pub fan_outs: u64,
+    /// Those of them that cannot go on as they are.
+    pub fan_outs_aside: u64,
+    /// Digests that are not told yet.
+    pub digests: u64,
+    /// Those of them that could not be told the last time.
+    pub digests_aside: u64,
+    /// The first of those that stand aside, at most [`Standing::MOST`] of each kind.
+    pub aside: Vec<Aside>,
+}
+
+impl Standing {
+    /// How many of each kind are named.
+    pub const MOST: usize = 10;
+}
+
+/// Something that cannot go on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Aside {
+    /// The event of a fan-out, or the one that a digest becomes.
+    pub event_id: String,
+    /// Why.
+    pub problem: String,
 }
 
 /// What a purge removed.
@@ -126,6 +175,9 @@ pub enum BoardError {
     /// No workflow is for this event, or its templates cannot be filled with it: it never works as it is.
     #[error("{0}")]
     Occasion(String),
+    /// The id of the event is that of a request that said something else; nothing was stored.
+    #[error("this key was used for something else; use a new key for what is new")]
+    Reused,
     /// A unique index cannot be made over what is there.
     #[error(
         "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate \
@@ -139,6 +191,9 @@ pub enum BoardError {
         /// What is in the way.
         duplicates: Duplicates,
     },
+    /// The directory of people, which is not ours, did not answer as it must; nothing was stored. It is asked again.
+    #[error("the directory of people cannot be used at the moment")]
+    Directory(#[source] crate::PeopleError),
     /// The database failed; everything is as before.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -8,8 +8,9 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, fanout, feed};
+use crate::people::Page;
 use crate::plan::{Planner, Subject};
-use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
+use crate::{Accepted, BoardError, Notification, Occasion, To};
 
 /// What a listener runs in the transaction of the inbox.
 pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
@@ -18,8 +19,12 @@ pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
         let pg = Arc::clone(&pg);
         Box::pin(async move {
             let occasion = Occasion::read(event)?;
-            match accept(tx, &pg, &occasion).await {
-                Ok(_) => Ok(()),
+            let accepted = match &pg.people {
+                Some(_) => later(tx, &pg, &occasion).await,
+                None => first(tx, &pg, &occasion).await,
+            };
+            match accepted {
+                Ok(()) => Ok(()),
                 Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
                 Err(error) => Err(error.into()),
             }
@@ -27,19 +32,38 @@ pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
     })
 }
 
-/// Accepts in the caller's transaction.
+/// Accepts its first chunk, which counts when the transaction of the inbox is committed.
+async fn first(tx: &Transaction<'_>, pg: &Pg, occasion: &Occasion) -> Result<(), BoardError> {
+    let accepted = accept(tx, pg, occasion, None).await?;
+    if let Some(workflow) = pg.workflows.of(occasion) {
+        pg.tally.pend(&occasion.event_id, &workflow.name, &accepted);
+    }
+    Ok(())
+}
+
+/// Writes down that all of it is left to do, where who is meant is not ours to know: it would be asked for within the
+/// transaction of the inbox.
+async fn later(tx: &Transaction<'_>, pg: &Pg, occasion: &Occasion) -> Result<(), BoardError> {
+    let planner = Planner::new(&pg.workflows, occasion)?;
+    let workflow = &planner.workflow().name;
+    fanout::begin(tx, pg, (occasion, workflow, None, 0)).await?;
+    Ok(())
+}
+
+/// Accepts in the caller's transaction, for the members of our tables or for the people that were asked for.
 pub(super) async fn accept(
     tx: &Transaction<'_>,
     pg: &Pg,
     occasion: &Occasion,
+    asked: Option<&Page>,
 ) -> Result<Accepted, BoardError> {
     let mut planner = Planner::new(&pg.workflows, occasion)?;
-    let members = directory::members(tx, pg, (&occasion.to, None, CHUNK)).await?;
+    let (members, is_last) = directory::page(tx, pg, (&occasion.to, None), asked).await?;
     let counts = chunk::run(tx, pg, (&mut planner, occasion), &members).await?;
     let goes_on = match members.last() {
-        Some(last) if members.len() == CHUNK => {
-            let (workflow, cursor) = (&planner.workflow().name, &last.recipient.id);
-            fanout::begin(tx, pg, (occasion, workflow, cursor, counts.stored)).await?
+        Some(last) if !is_last => {
+            let (workflow, cursor) = (&planner.workflow().name, last.recipient.id.as_str());
+            fanout::begin(tx, pg, (occasion, workflow, Some(cursor), counts.stored)).await?
         }
         _ => false,
     };

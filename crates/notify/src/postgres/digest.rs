@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use postrider_core::causes;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::chunk::{self, Counts};
 use super::{Pg, directory, failed};
+use crate::people::Page;
 use crate::plan::{EVENTS, Planner};
 use crate::{BoardError, Member, Occasion, To};
 
@@ -89,29 +91,62 @@ const LONGEST: f64 = 3_162_240_000.0;
 const CLAIM: &str = "SELECT id, workflow, user_id FROM {notification_digest}
     WHERE sent_at IS NULL AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED";
 
+/// The one whose reader was asked for, where nobody told it meanwhile.
+const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM {notification_digest}
+    WHERE id = $1 AND sent_at IS NULL AND due_at <= clock_timestamp() FOR UPDATE";
+
 /// A digest that was claimed.
-struct Claimed {
+pub(super) struct Claimed {
     id: i64,
     workflow: String,
-    user: String,
+    pub(super) user: String,
 }
 
-/// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
-pub(super) async fn tell(tx: &Transaction<'_>, pg: &Pg) -> Result<Result<bool, BoardError>, BoardError> {
+/// What the directory that is not ours said of whom a digest is for, or why it could not say.
+pub(super) type Asked = (Claimed, Result<Page, String>);
+
+/// The digest whose turn it is.
+pub(super) async fn claim(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked>,
+) -> Result<Option<Claimed>, BoardError> {
     let said = |error| failed(error, "taking the next digest");
-    let rows = tx.query_typed(&pg.names.sql(CLAIM), &[]).await.map_err(said)?;
-    let Some(row) = rows.first() else {
-        return Ok(Ok(false));
+    let rows = match asked {
+        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        Some((that, _)) => {
+            let values = [(&that.id as _, Type::INT8)];
+            tx.query_typed(&pg.names.sql(CLAIM_ASKED), &values).await
+        }
     };
-    let claimed = Claimed {
+    let rows = rows.map_err(said)?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Claimed {
         id: row.try_get(0).map_err(said)?,
         workflow: row.try_get(1).map_err(said)?,
         user: row.try_get(2).map_err(said)?,
+    }))
+}
+
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error is that of a digest that
+/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
+pub(super) async fn tell(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked>,
+) -> Result<Result<Option<String>, BoardError>, BoardError> {
+    let said = |error| failed(error, "closing a digest");
+    let Some(claimed) = claim(tx, pg, asked).await? else {
+        return Ok(Ok(None));
     };
-    let (told, reason) = match make(tx, pg, &claimed).await {
-        Ok(()) => (Ok(true), None),
-        Err(BoardError::Occasion(reason)) => (Err(BoardError::Occasion(reason.clone())), Some(reason)),
+    let (told, reason) = match make(tx, pg, &claimed, asked).await {
+        Ok(()) => (Ok(Some(claimed.workflow.clone())), None),
+        Err(error @ (BoardError::Occasion(_) | BoardError::Directory(_))) => {
+            let reason = causes(&error);
+            (Err(error), Some(reason))
+        }
         Err(error) => return Err(error),
     };
     // A minute: soon after the configuration was mended, and not in a loop until then.
@@ -132,7 +167,12 @@ const ITEMS: &str = "SELECT occasion, count(*) OVER () FROM {notification_digest
 
 /// Everything that can refuse it comes before the first statement that writes. Where nothing was collected, or whoever
 /// it was for is gone, there is nobody to tell and nothing to say.
-async fn make(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<(), BoardError> {
+async fn make(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    claimed: &Claimed,
+    asked: Option<&Asked>,
+) -> Result<(), BoardError> {
     let said = |error| failed(error, "reading what was collected");
     let most = i64::try_from(EVENTS).unwrap_or(i64::MAX);
     let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.id, Type::INT8), (&most, Type::INT8)];
@@ -147,7 +187,9 @@ async fn make(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<(), Bo
         count = row.try_get(1).map_err(said)?;
     }
     let to = To::User(claimed.user.clone());
-    let members = directory::members(tx, pg, (&to, None, 1)).await?;
+    let asked = asked.map(|(_, page)| page.as_ref()).transpose();
+    let asked = asked.map_err(|reason| BoardError::Directory(reason.as_str().into()))?;
+    let (members, _) = directory::page(tx, pg, (&to, None), asked).await?;
     if occasions.is_empty() || members.is_empty() {
         return Ok(());
     }

@@ -1,20 +1,21 @@
 //! Occasions with more members than one chunk: each chunk is a transaction, which moves the fan-out on.
 
-use postrider_core::StoreError;
+use postrider_core::{StoreError, causes};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, failed};
 use crate::board::unreadable;
+use crate::people::Page;
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
+use crate::{BoardError, FanOut, Occasion, Step};
 
-/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
+/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with. An event that
 /// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
 pub(super) async fn begin(
     tx: &Transaction<'_>,
     pg: &Pg,
-    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+    (occasion, workflow, cursor, stored): (&Occasion, &str, Option<&str>, u64),
 ) -> Result<bool, BoardError> {
     let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
@@ -39,39 +40,67 @@ pub(super) async fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
+/// The one that people were asked for, where it still is where it was then. Whoever works on it is waited for.
+const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
+    WHERE event_id = $1 AND cursor IS NOT DISTINCT FROM $2 AND finished_at IS NULL AND problem IS NULL FOR UPDATE";
+
 /// A fan-out that was claimed.
-struct Claimed {
-    event_id: String,
-    occasion: String,
+pub(super) struct Claimed {
+    pub(super) event_id: String,
+    pub(super) occasion: String,
     workflow: String,
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
 }
 
-/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
-/// committed, and the fan-out stands aside until its event is accepted again.
-pub(super) async fn step(
+/// What the directory that is not ours said of a fan-out: its next people, or why it could not say.
+pub(super) type Asked = (Claimed, Result<Page, String>);
+
+/// The fan-out whose turn it is.
+pub(super) async fn next(
     tx: &Transaction<'_>,
     pg: &Pg,
-) -> Result<Result<Option<Step>, BoardError>, BoardError> {
+    asked: Option<&Asked>,
+) -> Result<Option<Claimed>, BoardError> {
     let said = |error| failed(error, "taking the next fan-out");
-    let rows = tx.query_typed(&pg.names.sql(CLAIM), &[]).await.map_err(said)?;
-    let Some(row) = rows.first() else {
-        return Ok(Ok(None));
+    let rows = match asked {
+        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        Some((that, _)) => {
+            let values: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&that.event_id, Type::TEXT), (&that.cursor, Type::TEXT)];
+            tx.query_typed(&pg.names.sql(CLAIM_ASKED), &values).await
+        }
     };
-    let claimed = Claimed {
+    let rows = rows.map_err(said)?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Claimed {
         event_id: row.try_get(0).map_err(said)?,
         occasion: row.try_get(1).map_err(said)?,
         workflow: row.try_get(2).map_err(said)?,
         cursor: row.try_get(3).map_err(said)?,
+    }))
+}
+
+/// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
+/// committed, and the fan-out stands aside until it is resumed.
+pub(super) async fn step(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked>,
+) -> Result<Result<Option<Step>, BoardError>, BoardError> {
+    let Some(claimed) = next(tx, pg, asked).await? else {
+        return Ok(Ok(None));
     };
-    match go_on(tx, pg, &claimed).await {
-        Err(BoardError::Occasion(reason)) => {
+    match go_on(tx, pg, &claimed, asked).await {
+        Err(error @ (BoardError::Occasion(_) | BoardError::Directory(_))) => {
+            let reason = causes(&error);
             let values: [(&(dyn ToSql + Sync), Type); 2] =
                 [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
             let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
             let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
             done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-            Ok(Err(BoardError::Occasion(reason)))
+            Ok(Err(error))
         }
         stepped => Ok(Ok(Some(stepped?))),
     }
@@ -107,14 +136,20 @@ pub(super) async fn progress(
 }
 
 /// Everything that can refuse the occasion comes before the first statement that writes.
-async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step, BoardError> {
+async fn go_on(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    claimed: &Claimed,
+    asked: Option<&Asked>,
+) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
     let occasion: Occasion =
         serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
     let mut planner = Planner::going_on(&pg.workflows, &claimed.workflow, &occasion)?;
-    let members = directory::members(tx, pg, (&occasion.to, cursor.as_deref(), CHUNK)).await?;
+    let asked = asked.map(|(_, page)| page.as_ref()).transpose();
+    let asked = asked.map_err(|reason| BoardError::Directory(reason.as_str().into()))?;
+    let (members, finished) = directory::page(tx, pg, (&occasion.to, cursor.as_deref()), asked).await?;
     let counts = chunk::run(tx, pg, (&mut planner, &occasion), &members).await?;
-    let finished = members.len() < CHUNK;
     let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let sql = pg.names.sql(
@@ -132,6 +167,7 @@ async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step,
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
     Ok(Step {
         event_id: event_id.clone(),
+        workflow: claimed.workflow.clone(),
         stored: counts.stored,
         duplicates: counts.duplicates,
         muted: counts.muted,

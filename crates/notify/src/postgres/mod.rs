@@ -10,8 +10,11 @@ mod digest;
 mod directory;
 mod fanout;
 mod feed;
+mod own;
 mod purge;
+mod request;
 mod schema;
+mod standing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +24,11 @@ use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use postrider_postgres::{Outbox, PgEffects, PgHandler, error_kind};
 use tokio_postgres::Transaction;
 
-use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
+use crate::people::{self, Page};
+use crate::{
+    Accepted, Board, BoardError, CHUNK, FanOut, Occasion, People, Purged, Standing, Step, Tally, To,
+    Workflows,
+};
 use schema::Names;
 
 /// Notifications in PostgreSQL, in the database of a consumer. Clones are the same board.
@@ -52,6 +59,32 @@ struct Pg {
     outbox: Outbox,
     names: Names,
     workflows: Arc<Workflows>,
+    /// Who is there, where that is not kept in tables of ours.
+    people: Option<Arc<dyn People>>,
+    tally: Arc<Tally>,
+}
+
+impl Pg {
+    /// The next people of a directory that is not ours; None where it is. Before a transaction: whoever is slow there
+    /// keeps no rows locked here.
+    async fn ask(&self, to: &To, after: Option<&str>) -> Result<Option<Page>, BoardError> {
+        match &self.people {
+            Some(own) => people::page(&**own, (to, after, CHUNK)).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, counted where it is committed.
+    fn counted(
+        &self,
+        occasion: &Occasion,
+        accepted: Result<Accepted, BoardError>,
+    ) -> Result<Accepted, BoardError> {
+        if let (Ok(accepted), Some(workflow)) = (&accepted, self.workflows.of(occasion)) {
+            self.tally.add(&workflow.name, accepted);
+        }
+        accepted
+    }
 }
 
 impl fmt::Debug for PgBoard {
@@ -70,10 +103,31 @@ impl PgBoard {
         let pg = Pg {
             outbox,
             names,
+            tally: Arc::new(Tally::new(&workflows)),
             workflows,
+            people: None,
         };
         Self {
             effects,
+            pg: Arc::new(pg),
+        }
+    }
+
+    /// The same board, which asks this directory who is there instead of its own tables. What people want is still kept
+    /// here. Every board on one database must have the same.
+    ///
+    /// A listener then stores only that there is something to tell: a [`crate::Worker`] asks and tells, so that the
+    /// directory holds up no queue.
+    pub fn with_directory(self, people: Arc<dyn People>) -> Self {
+        let pg = Pg {
+            outbox: self.pg.outbox.clone(),
+            names: self.pg.names.clone(),
+            workflows: Arc::clone(&self.pg.workflows),
+            people: Some(people),
+            tally: Arc::clone(&self.pg.tally),
+        };
+        Self {
+            effects: self.effects,
             pg: Arc::new(pg),
         }
     }
@@ -110,18 +164,39 @@ impl Board for PgBoard {
 
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
         Box::pin(async move {
-            let given = (&self.pg, occasion);
-            self.transaction(&given, |tx, (pg, occasion)| {
-                Box::pin(accept::accept(tx, pg, occasion))
-            })
-            .await
+            let asked = self.pg.ask(&occasion.to, None).await?;
+            let given = (&self.pg, occasion, asked);
+            let accepted = self.transaction(&given, |tx, (pg, occasion, asked)| {
+                Box::pin(accept::accept(tx, pg, occasion, asked.as_ref()))
+            });
+            self.pg.counted(&given.1, accepted.await)
+        })
+    }
+
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
+        Box::pin(async move {
+            let asked = self.pg.ask(&occasion.to, None).await?;
+            let given = (&self.pg, occasion, asked);
+            let accepted = self.transaction(&given, |tx, (pg, occasion, asked)| {
+                Box::pin(request::accept(tx, pg, occasion, asked.as_ref()))
+            });
+            self.pg.counted(&given.1, accepted.await)
         })
     }
 
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
         Box::pin(async {
-            let stepped = self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg)));
-            stepped.await?
+            let stepped = match &self.pg.people {
+                Some(people) => own::step(self, &**people).await?,
+                None => {
+                    self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg, None)))
+                        .await??
+                }
+            };
+            if let Some(step) = &stepped {
+                self.pg.tally.add(&step.workflow, step);
+            }
+            Ok(stepped)
         })
     }
 
@@ -141,9 +216,23 @@ impl Board for PgBoard {
 
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {
         Box::pin(async {
-            let told = self.transaction(&self.pg, |tx, pg| Box::pin(digest::tell(tx, pg)));
-            told.await?
+            let told = match &self.pg.people {
+                Some(people) => own::digest(self, &**people).await?,
+                None => {
+                    self.transaction(&self.pg, |tx, pg| Box::pin(digest::tell(tx, pg, None)))
+                        .await??
+                }
+            };
+            Ok(self.pg.tally.told(told))
         })
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        Box::pin(self.transaction(&self.pg, |tx, pg| Box::pin(standing::standing(tx, pg))))
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.pg.tally
     }
 
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>> {

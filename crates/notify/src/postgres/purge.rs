@@ -37,6 +37,12 @@ const DIGESTS: &str = "WITH old AS (
     )
     DELETE FROM {notification_digest} WHERE id IN (SELECT id FROM old)";
 
+/// Keys of requests.
+const REQUESTS: &str = "DELETE FROM {notification_request} WHERE event_id IN (
+        SELECT event_id FROM {notification_request}
+        WHERE created_at < clock_timestamp() - make_interval(secs => $1)
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
 /// Removes at most so many of each.
 pub(super) async fn purge(
     tx: &Transaction<'_>,
@@ -49,7 +55,12 @@ pub(super) async fn purge(
     let limit = i64::from(limit);
     let values = [(&seconds as _, Type::FLOAT8), (&limit as _, Type::INT8)];
     let mut purged = Purged::default();
-    for (template, counts) in [(NOTIFICATIONS, true), (FANOUTS, false), (DIGESTS, false)] {
+    for (template, counts) in [
+        (NOTIFICATIONS, true),
+        (FANOUTS, false),
+        (DIGESTS, false),
+        (REQUESTS, false),
+    ] {
         let gone = tx.execute_typed(&pg.names.sql(template), &values).await;
         let gone = gone.map_err(|error| failed(error, "purging notifications"))?;
         purged.notifications += if counts { gone } else { 0 };

@@ -7,31 +7,58 @@ use postrider_sqlite::SqliteHandler;
 use rusqlite::{Transaction, params};
 
 use super::{Lite, chunk, directory, fanout, feed};
+use crate::people::Page;
 use crate::plan::{Planner, Subject};
-use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
+use crate::{Accepted, BoardError, Notification, Occasion, To};
 
 /// What a listener runs in the transaction of the inbox.
 pub(super) fn handler(lite: &Arc<Lite>) -> Arc<SqliteHandler> {
     let lite = Arc::clone(lite);
     postrider_sqlite::handler(move |event, tx| {
         let occasion = Occasion::read(event)?;
-        match accept(tx, &lite, &occasion) {
-            Ok(_) => Ok(()),
+        let accepted = match &lite.people {
+            Some(_) => later(tx, &lite, &occasion),
+            None => first(tx, &lite, &occasion),
+        };
+        match accepted {
+            Ok(()) => Ok(()),
             Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
             Err(error) => Err(error.into()),
         }
     })
 }
 
-/// Accepts in the caller's transaction.
-pub(super) fn accept(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<Accepted, BoardError> {
+/// Accepts its first chunk, which counts when the transaction of the inbox is committed.
+fn first(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<(), BoardError> {
+    let accepted = accept(tx, lite, occasion, None)?;
+    if let Some(workflow) = lite.workflows.of(occasion) {
+        lite.tally.pend(&occasion.event_id, &workflow.name, &accepted);
+    }
+    Ok(())
+}
+
+/// Writes down that all of it is left to do, where who is meant is not ours to know: it would be asked for within the
+/// transaction of the inbox.
+fn later(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<(), BoardError> {
+    let planner = Planner::new(&lite.workflows, occasion)?;
+    fanout::begin(tx, (occasion, &planner.workflow().name, None, 0))?;
+    Ok(())
+}
+
+/// Accepts in the caller's transaction, for the members of our tables or for the people that were asked for.
+pub(super) fn accept(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    occasion: &Occasion,
+    asked: Option<&Page>,
+) -> Result<Accepted, BoardError> {
     let mut planner = Planner::new(&lite.workflows, occasion)?;
-    let members = directory::members(tx, (&occasion.to, None, CHUNK))?;
+    let (members, is_last) = directory::page(tx, (&occasion.to, None), asked)?;
     let counts = chunk::run(tx, lite, (&mut planner, occasion), &members)?;
     let goes_on = match members.last() {
-        Some(last) if members.len() == CHUNK => {
-            let (workflow, cursor) = (&planner.workflow().name, &last.recipient.id);
-            fanout::begin(tx, (occasion, workflow, cursor, counts.stored))?
+        Some(last) if !is_last => {
+            let (workflow, cursor) = (&planner.workflow().name, last.recipient.id.as_str());
+            fanout::begin(tx, (occasion, workflow, Some(cursor), counts.stored))?
         }
         _ => false,
     };

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use postrider_core::causes;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::chunk::{self, Counts};
 use super::{Lite, directory, failed, micros, schema};
+use crate::people::Page;
 use crate::plan::{EVENTS, Planner};
 use crate::{BoardError, Member, Occasion, To};
 
@@ -78,33 +80,55 @@ fn collect_one(
 const CLAIM: &str = "SELECT id, workflow, user_id FROM notification_digest
     WHERE sent_at IS NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1";
 
+/// The one whose reader was asked for, where nobody told it meanwhile.
+const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM notification_digest
+    WHERE sent_at IS NULL AND due_at <= ?1 AND id = ?2";
+
 /// A digest that was claimed.
-struct Claimed {
+pub(super) struct Claimed {
     id: i64,
     workflow: String,
-    user: String,
+    pub(super) user: String,
 }
 
-/// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
-pub(super) fn tell(tx: &Transaction<'_>, lite: &Lite) -> Result<Result<bool, BoardError>, BoardError> {
+/// What the directory that is not ours said of whom a digest is for, or why it could not say.
+pub(super) type Asked = (Claimed, Result<Page, String>);
+
+/// The digest whose turn it is.
+pub(super) fn claim(tx: &Transaction<'_>, asked: Option<&Asked>) -> Result<Option<Claimed>, BoardError> {
     let now = schema::now(tx)?;
-    let claimed = tx.query_row(CLAIM, [now], |row| {
+    let read = |row: &Row<'_>| {
         Ok(Claimed {
             id: row.get(0)?,
             workflow: row.get(1)?,
             user: row.get(2)?,
         })
-    });
-    let claimed = claimed
-        .optional()
-        .map_err(|error| failed(error, "taking the next digest"))?;
-    let Some(claimed) = claimed else {
-        return Ok(Ok(false));
     };
-    let reason = match make(tx, lite, &claimed) {
-        Ok(()) => None,
-        Err(BoardError::Occasion(reason)) => Some(reason),
+    let claimed = match asked {
+        None => tx.query_row(CLAIM, [now], read),
+        Some((that, _)) => tx.query_row(CLAIM_ASKED, [now, that.id], read),
+    };
+    let claimed = claimed.optional();
+    Ok(claimed.map_err(|error| failed(error, "taking the next digest"))?)
+}
+
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error is that of a digest that
+/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
+pub(super) fn tell(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    asked: Option<&Asked>,
+) -> Result<Result<Option<String>, BoardError>, BoardError> {
+    let Some(claimed) = claim(tx, asked)? else {
+        return Ok(Ok(None));
+    };
+    let now = schema::now(tx)?;
+    let (told, reason) = match make(tx, lite, &claimed, asked) {
+        Ok(()) => (Ok(Some(claimed.workflow.clone())), None),
+        Err(error @ (BoardError::Occasion(_) | BoardError::Directory(_))) => {
+            let reason = causes(&error);
+            (Err(error), Some(reason))
+        }
         Err(error) => return Err(error),
     };
     // A minute: soon after the configuration was mended, and not in a loop until then.
@@ -113,10 +137,7 @@ pub(super) fn tell(tx: &Transaction<'_>, lite: &Lite) -> Result<Result<bool, Boa
         due_at = CASE WHEN ?2 IS NULL THEN due_at ELSE ?4 END WHERE id = ?1";
     let closed = tx.execute(sql, params![claimed.id, reason, now, later]);
     closed.map_err(|error| failed(error, "closing a digest"))?;
-    Ok(match reason {
-        Some(reason) => Err(BoardError::Occasion(reason)),
-        None => Ok(true),
-    })
+    Ok(told)
 }
 
 /// The latest first.
@@ -125,7 +146,12 @@ const ITEMS: &str =
 
 /// Everything that can refuse it comes before the first statement that writes. Where whoever it was for is gone, there
 /// is nobody to tell.
-fn make(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<(), BoardError> {
+fn make(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    claimed: &Claimed,
+    asked: Option<&Asked>,
+) -> Result<(), BoardError> {
     let (texts, count) =
         items(tx, claimed.id).map_err(|error| failed(error, "reading what was collected"))?;
     let mut occasions = Vec::with_capacity(texts.len());
@@ -133,7 +159,9 @@ fn make(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<(), Boar
         occasions.push(serde_json::from_str::<Occasion>(text).map_err(|error| unreadable(&error))?);
     }
     let to = To::User(claimed.user.clone());
-    let members = directory::members(tx, (&to, None, 1))?;
+    let asked = asked.map(|(_, page)| page.as_ref()).transpose();
+    let asked = asked.map_err(|reason| BoardError::Directory(reason.as_str().into()))?;
+    let (members, _) = directory::page(tx, (&to, None), asked)?;
     if occasions.is_empty() || members.is_empty() {
         return Ok(());
     }

@@ -1,18 +1,19 @@
 //! Occasions with more members than one chunk: each further chunk is a transaction of its own.
 
-use postrider_core::StoreError;
+use postrider_core::{StoreError, causes};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, chunk, directory, failed, schema};
 use crate::board::unreadable;
+use crate::people::Page;
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
+use crate::{BoardError, FanOut, Occasion, Step};
 
-/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
+/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with. An event that
 /// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
 pub(super) fn begin(
     tx: &Transaction<'_>,
-    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+    (occasion, workflow, cursor, stored): (&Occasion, &str, Option<&str>, u64),
 ) -> Result<bool, BoardError> {
     let text = serde_json::to_string(occasion).map_err(|error| unreadable(&occasion.event_id, &error))?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
@@ -28,13 +29,20 @@ pub(super) fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1";
 
+/// The one that people were asked for, where it still is where it was then.
+const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
+    WHERE event_id = ?1 AND cursor IS ?2 AND finished_at IS NULL AND problem IS NULL";
+
 /// A fan-out that was claimed.
-struct Claimed {
-    event_id: String,
-    occasion: String,
+pub(super) struct Claimed {
+    pub(super) event_id: String,
+    pub(super) occasion: String,
     workflow: String,
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
 }
+
+/// What the directory that is not ours said of a fan-out: its next people, or why it could not say.
+pub(super) type Asked = (Claimed, Result<Page, String>);
 
 impl Claimed {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -47,22 +55,33 @@ impl Claimed {
     }
 }
 
+/// The fan-out whose turn it is.
+pub(super) fn next(tx: &Transaction<'_>, asked: Option<&Asked>) -> Result<Option<Claimed>, BoardError> {
+    let claimed = match asked {
+        None => tx.query_row(CLAIM, [], Claimed::read),
+        Some((that, _)) => tx.query_row(CLAIM_ASKED, params![that.event_id, that.cursor], Claimed::read),
+    };
+    let claimed = claimed.optional();
+    Ok(claimed.map_err(|error| failed(error, "taking the next fan-out"))?)
+}
+
 /// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: that is
-/// committed, and the fan-out stands aside until its event is accepted again.
+/// committed, and the fan-out stands aside until it is resumed.
 pub(super) fn step(
     tx: &Transaction<'_>,
     lite: &Lite,
+    asked: Option<&Asked>,
 ) -> Result<Result<Option<Step>, BoardError>, BoardError> {
-    let claimed = tx.query_row(CLAIM, [], Claimed::read).optional();
-    let Some(claimed) = claimed.map_err(|error| failed(error, "taking the next fan-out"))? else {
+    let Some(claimed) = next(tx, asked)? else {
         return Ok(Ok(None));
     };
-    match go_on(tx, lite, &claimed) {
-        Err(BoardError::Occasion(reason)) => {
+    match go_on(tx, lite, &claimed, asked) {
+        Err(error @ (BoardError::Occasion(_) | BoardError::Directory(_))) => {
+            let reason = causes(&error);
             let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
             let done = tx.execute(sql, params![claimed.event_id, reason]);
             done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-            Ok(Err(BoardError::Occasion(reason)))
+            Ok(Err(error))
         }
         stepped => Ok(Ok(Some(stepped?))),
     }
@@ -92,14 +111,20 @@ pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<Fa
 }
 
 /// Everything that can refuse the occasion comes before the first statement that writes.
-fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, BoardError> {
+fn go_on(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    claimed: &Claimed,
+    asked: Option<&Asked>,
+) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
     let occasion: Occasion =
         serde_json::from_str(&claimed.occasion).map_err(|error| unreadable(event_id, &error))?;
     let mut planner = Planner::going_on(&lite.workflows, &claimed.workflow, &occasion)?;
-    let members = directory::members(tx, (&occasion.to, cursor.as_deref(), CHUNK))?;
+    let asked = asked.map(|(_, page)| page.as_ref()).transpose();
+    let asked = asked.map_err(|reason| BoardError::Directory(reason.as_str().into()))?;
+    let (members, finished) = directory::page(tx, (&occasion.to, cursor.as_deref()), asked)?;
     let counts = chunk::run(tx, lite, (&mut planner, &occasion), &members)?;
-    let finished = members.len() < CHUNK;
     let cursor = members.last().map(|last| &last.recipient.id).or(cursor.as_ref());
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let finished_at = finished.then(|| schema::now(tx)).transpose()?;
@@ -110,6 +135,7 @@ fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, B
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
     Ok(Step {
         event_id: event_id.clone(),
+        workflow: claimed.workflow.clone(),
         stored: counts.stored,
         duplicates: counts.duplicates,
         muted: counts.muted,

@@ -10,8 +10,11 @@ mod digest;
 mod directory;
 mod fanout;
 mod feed;
+mod own;
 mod purge;
+mod request;
 mod schema;
+mod standing;
 
 use std::error::Error;
 use std::fmt;
@@ -22,7 +25,11 @@ use postrider_core::{BoxFuture, StoreError, StoreErrorKind};
 use postrider_sqlite::{Outbox, SqliteEffects, SqliteHandler, error_kind};
 use rusqlite::Transaction;
 
-use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
+use crate::people::{self, Page};
+use crate::{
+    Accepted, Board, BoardError, CHUNK, FanOut, Occasion, People, Purged, Standing, Step, Tally, To,
+    Workflows,
+};
 use schema::Names;
 
 /// Notifications in SQLite, in the file of a consumer. Clones are the same board.
@@ -59,6 +66,32 @@ struct Lite {
     outbox: Outbox,
     names: Names,
     workflows: Arc<Workflows>,
+    /// Who is there, where that is not kept in tables of ours.
+    people: Option<Arc<dyn People>>,
+    tally: Arc<Tally>,
+}
+
+impl Lite {
+    /// The next people of a directory that is not ours; None where it is. Before a transaction: whoever is slow there
+    /// keeps nobody from writing here.
+    async fn ask(&self, to: &To, after: Option<&str>) -> Result<Option<Page>, BoardError> {
+        match &self.people {
+            Some(own) => people::page(&**own, (to, after, CHUNK)).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, counted where it is committed.
+    fn counted(
+        &self,
+        occasion: &Occasion,
+        accepted: Result<Accepted, BoardError>,
+    ) -> Result<Accepted, BoardError> {
+        if let (Ok(accepted), Some(workflow)) = (&accepted, self.workflows.of(occasion)) {
+            self.tally.add(&workflow.name, accepted);
+        }
+        accepted
+    }
 }
 
 impl fmt::Debug for SqliteBoard {
@@ -77,10 +110,31 @@ impl SqliteBoard {
         let lite = Lite {
             outbox,
             names,
+            tally: Arc::new(Tally::new(&workflows)),
             workflows,
+            people: None,
         };
         Self {
             effects,
+            lite: Arc::new(lite),
+        }
+    }
+
+    /// The same board, which asks this directory who is there instead of its own tables. What people want is still kept
+    /// here. Every board on one file must have the same.
+    ///
+    /// A listener then stores only that there is something to tell: a [`crate::Worker`] asks and tells, so that the
+    /// directory holds up no queue.
+    pub fn with_directory(self, people: Arc<dyn People>) -> Self {
+        let lite = Lite {
+            outbox: self.lite.outbox.clone(),
+            names: self.lite.names.clone(),
+            workflows: Arc::clone(&self.lite.workflows),
+            people: Some(people),
+            tally: Arc::clone(&self.lite.tally),
+        };
+        Self {
+            effects: self.effects,
             lite: Arc::new(lite),
         }
     }
@@ -128,11 +182,37 @@ impl Board for SqliteBoard {
     }
 
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
-        Box::pin(self.transaction(move |tx, lite| accept::accept(tx, lite, &occasion)))
+        Box::pin(async move {
+            let (asked, of) = (self.lite.ask(&occasion.to, None).await?, occasion.clone());
+            let accepted =
+                self.transaction(move |tx, lite| accept::accept(tx, lite, &occasion, asked.as_ref()));
+            self.lite.counted(&of, accepted.await)
+        })
+    }
+
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
+        Box::pin(async move {
+            let (asked, of) = (self.lite.ask(&occasion.to, None).await?, occasion.clone());
+            let accepted =
+                self.transaction(move |tx, lite| request::accept(tx, lite, &occasion, asked.as_ref()));
+            self.lite.counted(&of, accepted.await)
+        })
     }
 
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
-        Box::pin(async { self.transaction(fanout::step).await? })
+        Box::pin(async {
+            let stepped = match &self.lite.people {
+                Some(people) => own::step(self, &**people).await?,
+                None => {
+                    self.transaction(|tx, lite| fanout::step(tx, lite, None))
+                        .await??
+                }
+            };
+            if let Some(step) = &stepped {
+                self.lite.tally.add(&step.workflow, step);
+            }
+            Ok(stepped)
+        })
     }
 
     fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>> {
@@ -145,7 +225,24 @@ impl Board for SqliteBoard {
     }
 
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {
-        Box::pin(async { self.transaction(digest::tell).await? })
+        Box::pin(async {
+            let told = match &self.lite.people {
+                Some(people) => own::digest(self, &**people).await?,
+                None => {
+                    self.transaction(|tx, lite| digest::tell(tx, lite, None))
+                        .await??
+                }
+            };
+            Ok(self.lite.tally.told(told))
+        })
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        Box::pin(self.read(|tx, _| standing::standing(tx)))
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.lite.tally
     }
 
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>> {

@@ -36,6 +36,10 @@ const ITEMS: &str = "DELETE FROM notification_digest_item WHERE digest_id IN (
 const DIGESTS: &str = "DELETE FROM notification_digest WHERE id IN (
         SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at LIMIT ?2)";
 
+/// Keys of requests.
+const REQUESTS: &str = "DELETE FROM notification_request WHERE event_id IN (
+        SELECT event_id FROM notification_request WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+
 /// Removes at most so many of each.
 pub(super) fn purge(
     tx: &Transaction<'_>,
@@ -55,7 +59,7 @@ fn remove(tx: &Transaction<'_>, lite: &Lite, (before, limit): (i64, i64)) -> rus
     tx.execute(&lite.names.sql(FIND), [before, limit])?;
     tx.execute(DELIVERIES, [])?;
     let gone = tx.execute(NOTIFICATIONS, [])?;
-    for sql in [FANOUTS, ITEMS, DIGESTS] {
+    for sql in [FANOUTS, ITEMS, DIGESTS, REQUESTS] {
         tx.execute(sql, [before, limit])?;
     }
     Ok(gone as u64)
