@@ -169,7 +169,6 @@ fn a_digest_tells_of_all_its_events() {
         one.digest = Some(Digest {
             window: Duration::from_secs(60),
         });
-        one.resource = Some(String::new());
         let body = "{{ count }}: {% for event in events %}{{ event.payload.who }} {% endfor %}";
         let words = crate::examples::words("{{ payload.who }} and others", body);
         one.templates.insert((Channel::InApp, "en".to_owned()), words);
