@@ -70,8 +70,8 @@ pub struct Member {
 }
 
 /// Who is there. Each board keeps it in tables of its own, and reads members in the transaction that stores for them. A
-/// team that has its users elsewhere copies them there (`PUT /recipients/{id}`), or gives the board a [`crate::People`]:
-/// then it is asked who is there, and only what people want is kept here.
+/// team that has its users elsewhere copies them there (`PUT /recipients/{id}`), or gives the board a
+/// [`crate::People`]: then it is asked who is there, and only what people want is kept here.
 pub trait Directory: Send + Sync {
     /// Whether people are kept in tables of the board. Where they are not, nobody is put, removed or subscribed here.
     fn keeps_people(&self) -> bool {

@@ -20,9 +20,9 @@ pub type PeopleError = Box<dyn Error + Send + Sync>;
 /// A directory of your own, for a team that has its users elsewhere: implement this, and give it to a board with
 /// `with_directory`. Preferences, feeds and everything else stay in the tables of the board.
 ///
-/// It is asked outside of any transaction, and never for more than [`crate::CHUNK`] people. Whoever is answered is told,
-/// if they want to be: what they want is looked up afterwards, in the transaction that stores. An error is no refusal:
-/// nothing is stored for this page, and it is asked for again.
+/// It is asked outside of any transaction, and never for more than [`crate::CHUNK`] people. Whoever is answered is
+/// told, if they want to be: what they want is looked up afterwards, in the transaction that stores. An error is no
+/// refusal: nothing is stored for this page, and it is asked for again.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -91,9 +91,9 @@ pub trait People: Send + Sync {
     /// The next people who are meant, behind the id that is named, at most so many.
     ///
     /// - [`To::User`]: the one with this id, or nobody where they are not known.
-    /// - [`To::Topic`]: whoever is to hear of this topic, in the order of their ids **as bytes** (in PostgreSQL `ORDER BY
-    ///   id COLLATE "C"`), each once. A page may be shorter than it could be; an empty one is the end. Who comes or goes
-    ///   between two pages is told or not, according to where their id stands; nobody is told twice.
+    /// - [`To::Topic`]: whoever is to hear of this topic, in the order of their ids **as bytes** (in PostgreSQL `ORDER
+    ///   BY id COLLATE "C"`), each once. A page may be shorter than it could be; an empty one is the end. Who comes or
+    ///   goes between two pages is told or not, according to where their id stands; nobody is told twice.
     ///
     /// Ids that no event can carry (empty, longer than 255 characters, with control characters) are passed over.
     fn find<'a>(

@@ -68,8 +68,7 @@ pub(super) async fn delete(State(door): State<Door>, Named(id): Named<String>) -
 
 pub(super) fn unknown() -> Problem {
     Problem::unknown(
-        "there is no such recipient; `PUT /recipients/{id}` makes one, where people are not kept in a directory of your \
-         own",
+        "there is no such recipient; `PUT /recipients/{id}` makes one, unless people are kept in your own directory",
     )
 }
 

@@ -24,7 +24,8 @@ pub fn sign(secret: &Secret, recipient: &str) -> String {
 }
 
 /// The signature in a mail, by which a recipient turns mail off with one click: that of `unsubscribe`, a line feed and
-/// their id. No id has a line feed, so it opens nobody's feed, and whoever gets hold of a mail can do no more than that.
+/// their id. No id has a line feed, so it opens nobody's feed, and whoever gets hold of a mail can do no more than
+/// that.
 ///
 /// ```
 /// use postrider_core::Secret;

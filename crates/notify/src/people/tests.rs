@@ -1,3 +1,5 @@
+//! What a directory of the team's own may answer, and what is made of it.
+
 use std::sync::Mutex;
 
 use super::*;

@@ -130,8 +130,9 @@ pub(super) async fn claim(
     }))
 }
 
-/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error
+/// is that of a digest that cannot be told as it is: it is put off in the same transaction, so that it holds up
+/// nothing.
 pub(super) async fn tell(
     tx: &Transaction<'_>,
     pg: &Pg,

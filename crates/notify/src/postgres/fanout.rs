@@ -10,8 +10,9 @@ use crate::people::Page;
 use crate::plan::Planner;
 use crate::{BoardError, FanOut, Occasion, Step};
 
-/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with. An event that
-/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
+/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with.
+/// An event that was accepted before has its fan-out already: that goes on where it is, and one that stood aside is
+/// tried again.
 pub(super) async fn begin(
     tx: &Transaction<'_>,
     pg: &Pg,

@@ -112,8 +112,9 @@ pub(super) fn claim(tx: &Transaction<'_>, asked: Option<&Asked>) -> Result<Optio
     Ok(claimed.map_err(|error| failed(error, "taking the next digest"))?)
 }
 
-/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error
+/// is that of a digest that cannot be told as it is: it is put off in the same transaction, so that it holds up
+/// nothing.
 pub(super) fn tell(
     tx: &Transaction<'_>,
     lite: &Lite,

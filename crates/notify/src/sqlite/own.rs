@@ -1,5 +1,5 @@
-//! Fan-outs and digests where people are kept elsewhere: who is meant is asked between two transactions. The first looks
-//! whose turn it is; the second stores, if that still is so.
+//! Fan-outs and digests where people are kept elsewhere: who is meant is asked between two transactions. The first
+//! looks whose turn it is; the second stores, if that still is so.
 
 use super::{SqliteBoard, digest, fanout};
 use crate::people::{self, Page, why};

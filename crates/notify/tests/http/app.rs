@@ -27,7 +27,8 @@ async fn what_was_told_and_what_stands_aside_is_among_the_metrics() {
     };
     board.put(&ada).await.unwrap();
     let mut connection = Connection::open(&path).unwrap();
-    let aside = "INSERT INTO notification_fanout (event_id, occasion, workflow, problem) VALUES ('e', '{}', 'gone', 'x')";
+    let aside = "INSERT INTO notification_fanout (event_id, occasion, workflow, problem)
+        VALUES ('e', '{}', 'gone', 'x')";
     connection.execute(aside, []).unwrap();
     let standing = board.standing().await.unwrap();
     assert_eq!(

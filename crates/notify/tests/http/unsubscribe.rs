@@ -56,8 +56,8 @@ async fn without_a_category_all_mail_is_off() {
     assert!(!wants(&served, "orders").await && !wants(&served, "social").await);
 }
 
-/// Neither the signature of a feed nor that of somebody else, and none without a secret, on loopback too. And what is in
-/// a mail opens no feed.
+/// Neither the signature of a feed nor that of somebody else, and none without a secret, on loopback too. And what is
+/// in a mail opens no feed.
 #[tokio::test]
 async fn only_the_signature_in_the_mail_counts() {
     let with = with_people(Options::default().secret(SECRET), &["ada", "ben"]).await;
