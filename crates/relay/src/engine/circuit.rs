@@ -16,7 +16,7 @@ const ADDRESSES: usize = 256;
 /// For how long an address that took something counts as healthy, unless it refuses.
 const HEALTHY_FOR: Duration = Duration::from_secs(30);
 /// Answers that take longer mean that calls wait for each other at the destination.
-const SOON: Duration = Duration::from_millis(20);
+const SOON: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -51,6 +51,8 @@ pub(super) struct Circuit {
     concurrent: usize,
     /// Which lane is served next.
     pub(super) turn: usize,
+    /// Whether the pace is kept.
+    hasty: bool,
     pace: Pace,
 }
 
@@ -79,8 +81,8 @@ impl Circuit {
             calls: 0,
             concurrent,
             turn: 0,
-            // A second call, so that the destination is never without work.
-            pace: Pace::new(2 * batch, concurrent * batch, SOON),
+            hasty: false,
+            pace: Pace::new(batch.div_ceil(2), concurrent * batch, SOON),
         }
     }
 
@@ -152,6 +154,10 @@ impl Circuit {
     /// How many events may be handed over now in one call; `probe` when a single head is wanted.
     pub(super) fn room(&mut self, now: Time, batch: usize, haste: Haste) -> Room {
         self.refill(now);
+        let hasty = haste != Haste::None;
+        if !std::mem::replace(&mut self.hasty, hasty) && hasty {
+            self.pace.begin(now);
+        }
         if self.paused || self.tokens_short() {
             return Room::None;
         }
@@ -172,12 +178,14 @@ impl Circuit {
         }
     }
 
-    /// How many events the pace leaves room for: rather half a batch later than a few events now.
+    /// How many events the pace leaves room for. At least two calls share it, so that the destination is never without
+    /// work; and rather half a call later than a few events now.
     fn paced(&self, batch: usize) -> usize {
+        let call = self.pace.amount().div_ceil(2).clamp(1, batch);
         let paced = self.pace.amount().saturating_sub(self.in_flight);
-        match self.calls > 0 && paced < batch.div_ceil(2) {
+        match self.calls > 0 && paced < call.div_ceil(2) {
             true => 0,
-            false => paced.clamp(1, batch),
+            false => paced.clamp(1, call),
         }
     }
 

@@ -56,8 +56,19 @@ impl Pace {
         self.amount as usize
     }
 
+    /// Something is urgent from now on. Until now more than the amount was handed over, so that every answer took long:
+    /// that is no measure of how soon one can come.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.shortest = [Duration::MAX; 2];
+        self.amount = self.least;
+        self.since = now;
+    }
+
     /// So much was asked for then, and is answered now.
     pub(super) fn answered(&mut self, now: Time, started: Time, asked: usize) {
+        if started < self.since {
+            return;
+        }
         let took = now - started;
         self.shortest[0] = self.shortest[0].min(took);
         let shortest = self.shortest[0].min(self.shortest[1]);
@@ -121,6 +132,26 @@ mod tests {
     fn a_slow_destination_is_given_little() {
         let amount = settles_at(Duration::from_millis(1), Duration::ZERO);
         assert!((200..=375).contains(&amount), "{amount}");
+    }
+
+    #[test]
+    fn what_was_handed_over_without_haste_is_no_measure() {
+        let mut pace = Pace::new(100, 800, SOON);
+        let began = Time(Duration::from_secs(1));
+        let slow = Duration::from_millis(140);
+        for n in 0..40 {
+            pace.answered(began + slow + slow * n, began + slow * n, 100);
+        }
+        assert_eq!(pace.amount(), 800, "nothing is known of anything sooner");
+        let urgent = began + slow * 41;
+        pace.begin(urgent);
+        assert_eq!(pace.amount(), 100);
+        pace.answered(urgent + slow, began + slow * 40, 100);
+        assert_eq!(pace.amount(), 100, "what was under way before says nothing");
+        pace.answered(urgent + slow + SOON, urgent + slow, 100);
+        assert_eq!(pace.amount(), 125);
+        pace.answered(urgent + slow * 2, urgent + slow, 125);
+        assert_eq!(pace.amount(), 100, "it takes longer than it could");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const ARM_AFTER: Duration = Duration::from_millis(15);
 const PER_ROW: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(25);
 /// While a lane is full, how often the others are read: while something urgent may come at any time, and else.
-const URGENT: Duration = Duration::from_millis(10);
+const URGENT: Duration = Duration::from_millis(5);
 const CALM: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Engine {
 
     /// When to read on while there is more: at once if there is room in a lane that has more, or in all.
     fn next_busy(&self, now: Time) -> Time {
-        let worth = |lane: &Lane| self.is_worth_reading(*lane);
+        let worth = |lane: &Lane| self.is_worth_reading(now, *lane);
         let more = |lane: &Lane| self.reading.has_more(*lane);
         let wait = match self.reading.haste(now) {
             _ if Lane::ALL.iter().all(worth) => Duration::ZERO,

@@ -17,7 +17,7 @@ const FOLLOWERS: u32 = 64;
 const LEAST_BYTES: usize = 64 << 10;
 /// The least rows a lane is asked for, and how long a read may take before it is asked for less: what is urgent and was
 /// written meanwhile waits for the next.
-const LEAST_ROWS: usize = 512;
+const LEAST_ROWS: usize = 256;
 const SOON: Duration = Duration::from_millis(10);
 /// For how long the next urgent row is expected behind one.
 const HASTE: Duration = Duration::from_secs(600);
@@ -194,7 +194,7 @@ impl Engine {
         let mut ranges = Vec::new();
         for lane in Lane::ALL {
             let free = self.free_in(lane);
-            if !self.is_worth_reading(lane) {
+            if !self.is_worth_reading(now, lane) {
                 continue;
             }
             let free = match self.reading.haste(now) {
@@ -278,6 +278,9 @@ impl Engine {
             .pace
             .answered(now, self.reading.asked_at, page.queued.len());
         if page.queued.iter().any(|row| row.lane == Lane::High) {
+            if self.reading.haste(now) == Haste::None {
+                self.reading.pace.begin(now);
+            }
             self.reading.urgent_at = Some(now);
         }
         let current = |shard: Shard| {

@@ -3,8 +3,9 @@
 
 use postrider_core::{DestinationId, Lane};
 
-use super::Engine;
+use super::pace::Haste;
 use super::rows::lane_index;
+use super::{Engine, Time};
 
 /// Due heads in memory, at most.
 const HEADS: usize = 256;
@@ -22,9 +23,14 @@ impl Engine {
     }
 
     /// Whether a lane has room for a good part of what fits in. A read of a few rows costs the database nearly as much
-    /// as one of many.
-    pub(super) fn is_worth_reading(&self, lane: Lane) -> bool {
-        self.free_in(lane) >= (self.lane_cap(lane) / 8).max(1)
+    /// as one of many; and while something urgent may come, which waits for the read under way to end, the other lanes
+    /// are read half as full.
+    pub(super) fn is_worth_reading(&self, now: Time, lane: Lane) -> bool {
+        let part = match (self.reading.haste(now), lane) {
+            (Haste::None, _) | (_, Lane::High) => 8,
+            _ => 2,
+        };
+        self.free_in(lane) >= (self.lane_cap(lane) / part).max(1)
     }
 
     /// How many heads there is room for. What waits for a destination that can take no more leaves room for the
