@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::health::{FailingCall, Health, OpenCircuit, Thresholds, judge};
 use crate::metrics::Metrics;
+use crate::notified::Notified;
 use crate::sample::{Sample, Sampler, WAIT_TIME};
 
 /// How many types of events have counters of their own; a producer that makes a type per event must not fill the
@@ -107,6 +108,12 @@ impl Admin {
     /// Watches a listener: `/health/listener` says how it is.
     pub fn watch_listener<E: Effects>(&self, listener: &Listener<E>) {
         self.inner.metrics.listening.watch(listener);
+    }
+
+    /// Has what notifications are counted by in the metrics; this is asked when somebody asks for them, and must not
+    /// block.
+    pub fn watch_notifications(&self, ask: impl Fn() -> Notified + Send + Sync + 'static) {
+        self.inner.metrics.notifications.watch(Arc::new(ask));
     }
 
     /// Watches a relay, whose outbox is asked through this console.

@@ -22,6 +22,7 @@ use crate::gauges::Sampled;
 use crate::lasting::Lasting;
 use crate::listeners::Listeners;
 use crate::listening::Listening;
+use crate::notified::Notifications;
 use crate::rate::Rate;
 use crate::series::{Counters, Histograms, call, histogram, only, place};
 
@@ -39,6 +40,7 @@ pub(crate) struct Metrics {
     /// What the listeners of this process do.
     pub(crate) listeners: Listeners,
     pub(crate) listening: Listening,
+    pub(crate) notifications: Notifications,
     registry: Registry,
     published: Counters,
     replayed: Counters,
@@ -72,6 +74,7 @@ impl Metrics {
             calls: Lasting::default(),
             listeners: Listeners::default(),
             listening: Listening::default(),
+            notifications: Notifications::default(),
             registry: Registry::default(),
             published: Counters::default(),
             replayed: Counters::default(),
@@ -101,6 +104,7 @@ impl Metrics {
         self.gauges.register(registry);
         self.listeners.register(registry);
         self.listening.register(registry);
+        self.notifications.register(registry);
         registry.register("postrider_published",
             "Deliveries confirmed by this process, one a destination of an event", self.published.clone());
         registry.register("postrider_replayed",
@@ -167,6 +171,7 @@ impl Metrics {
             self.gauges.show(picture);
         }
         self.listening.show();
+        self.notifications.show();
         self.late.set(late.as_secs_f64());
         self.lines_dropped.inner().store(lines_dropped, Ordering::Relaxed);
         let mut text = String::new();

@@ -1,10 +1,12 @@
 //! Where notifications are stored: the contract that every store keeps, and its suite checks.
 //!
-//! What stores have in common is beside it: `rules` is what is unique, `statement` fills templates, `shown` is what is
-//! read, `work` and `keep` are what goes on piece by piece, and `fault` is what fails.
+//! What stores have in common is beside it: `means` is what they work with besides a database, `rules` is what is
+//! unique, `statement` fills templates, `shown` is what is read, `work` and `keep` are what goes on piece by piece, and
+//! `fault` is what fails.
 
 pub(crate) mod fault;
 pub(crate) mod keep;
+pub(crate) mod means;
 pub(crate) mod rules;
 pub(crate) mod shown;
 pub(crate) mod statement;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use postrider_core::{BoxFuture, StoreError};
 use serde::Serialize;
 
-use crate::{Directory, Feed, Notification, Occasion};
+use crate::{Directory, Feed, Notification, Occasion, PeopleError, Tally};
 
 /// Where notifications are stored.
 ///
@@ -49,8 +51,14 @@ pub trait Board: Directory + Feed {
     /// Takes an occasion in a transaction of its own: what a handler of a listener does in that of the inbox.
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>>;
 
-    /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none. The error
-    /// [`BoardError::Occasion`] is one of this fan-out, which stands aside: the next call takes another.
+    /// The same for a request whose key became the id of the event: the first that is accepted counts. Another with the
+    /// same id that says something else is [`BoardError::Reused`], also where both come at once. It is known for as
+    /// long as notifications are kept. A request that concerned nobody is not remembered.
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>>;
+
+    /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none. The errors
+    /// [`BoardError::Occasion`] and [`BoardError::Directory`] are of this fan-out, which stands aside: the next call
+    /// takes another.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
 
     /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known.
@@ -60,15 +68,23 @@ pub trait Board: Directory + Feed {
     /// time, so whoever starts with other ones calls this: the event itself does not come again.
     fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>>;
 
-    /// Makes the notification of one digest whose window is over; false when there is none. The error
-    /// [`BoardError::Occasion`] is one of this digest, which is put off: the next call takes another.
+    /// Makes the notification of one digest whose window is over; false when there is none. The errors
+    /// [`BoardError::Occasion`] and [`BoardError::Directory`] are of this digest, which is put off: the next call takes
+    /// another.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;
+
+    /// What is not done yet, and how much of that stands aside.
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>>;
+
+    /// What it counted since this process began.
+    fn tally(&self) -> &Tally;
 
     /// How long until the next digest is due; None when none is collected.
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>>;
 
     /// Removes what is older than this, at most so many of each: notifications with their deliveries, finished
-    /// fan-outs, and digests that were told. A notification with a delivery that is not settled stays.
+    /// fan-outs, digests that were told, and what keys were used for. A notification with a delivery that is not
+    /// settled stays.
     fn purge(&self, older_than: Duration, limit: u32) -> BoxFuture<'_, Result<Purged, BoardError>>;
 }
 
@@ -92,11 +108,20 @@ pub struct Accepted {
     pub one: Option<Notification>,
 }
 
+impl Accepted {
+    /// Whether it concerned nobody.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.stored + self.duplicates + self.muted + self.collected == 0 && !self.goes_on
+    }
+}
+
 /// What one chunk did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The event.
     pub event_id: String,
+    /// The workflow that it goes by.
+    pub workflow: String,
     /// The counts of this chunk.
     pub stored: u64,
     /// Those that were there before.
@@ -120,6 +145,35 @@ pub struct FanOut {
     pub problem: Option<String>,
 }
 
+/// What is not done yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    /// Fan-outs that are not finished.
+    pub fan_outs: u64,
+    /// Those of them that cannot go on as they are.
+    pub fan_outs_aside: u64,
+    /// Digests that are not told yet.
+    pub digests: u64,
+    /// Those of them that could not be told the last time.
+    pub digests_aside: u64,
+    /// The first of those that stand aside, at most [`Standing::MOST`] of each kind.
+    pub aside: Vec<Aside>,
+}
+
+impl Standing {
+    /// How many of each kind are named.
+    pub const MOST: usize = 10;
+}
+
+/// Something that cannot go on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Aside {
+    /// The event of a fan-out, or the one that a digest becomes.
+    pub event_id: String,
+    /// Why.
+    pub problem: String,
+}
+
 /// What a purge removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
@@ -129,12 +183,14 @@ pub struct Purged {
     pub fan_outs: u64,
     /// Digests that were told.
     pub digests: u64,
+    /// Keys of requests.
+    pub requests: u64,
 }
 
 impl Purged {
     /// Whether anything went: then there may be more.
     pub fn any(&self) -> bool {
-        self.notifications + self.fan_outs + self.digests > 0
+        self.notifications + self.fan_outs + self.digests + self.requests > 0
     }
 }
 
@@ -155,6 +211,9 @@ pub enum BoardError {
     /// refuses what is stored for it alone.
     #[error("{0}")]
     Occasion(String),
+    /// The id of the event is that of a request that said something else; nothing was stored.
+    #[error("this key was used for something else; use a new key for what is new")]
+    Reused,
     /// A unique index cannot be made over what is there.
     #[error(
         "the rows of {table} are not unique by ({columns}): {listed}; remove all but one of each group, then migrate \
@@ -168,6 +227,9 @@ pub enum BoardError {
         /// What is in the way.
         duplicates: Duplicates,
     },
+    /// The directory of people, which is not ours, did not answer as it must; nothing was stored. It is asked again.
+    #[error("the directory of people cannot be used at the moment")]
+    Directory(#[source] PeopleError),
     /// The database failed; everything is as before.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -75,6 +75,13 @@ pub(crate) fn workflow(workflow: &Workflow, audiences: &[Audience]) -> Result<()
             "it has a period and no resource that it is for: give it one",
         ));
     }
+    if workflow.digest.is_some() && (workflow.resource.is_some() || workflow.period.is_some()) {
+        return Err(wrong(
+            workflow,
+            "it has a digest, which collects every event, and a resource, by which some would be left out: take the \
+             resource and its period away, or the digest",
+        ));
+    }
     if workflow.digest.is_some_and(|digest| digest.window.is_zero()) {
         return Err(wrong(
             workflow,
@@ -207,6 +214,15 @@ mod tests {
                     })
                 }),
                 "window",
+            ),
+            (
+                refused(|w| {
+                    w.resource = Some("{{ payload.who }}".into());
+                    w.digest = Some(Digest {
+                        window: Duration::from_secs(60),
+                    })
+                }),
+                "take the resource and its period away",
             ),
             (
                 refused(|w| {

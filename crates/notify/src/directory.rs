@@ -70,8 +70,14 @@ pub struct Member {
 }
 
 /// Who is there. Each board keeps it in tables of its own, and reads members in the transaction that stores for them. A
-/// team that has its users elsewhere copies them there (`PUT /recipients/{id}`).
+/// team that has its users elsewhere copies them there (`PUT /recipients/{id}`), or gives the board a
+/// [`crate::People`]: then it is asked who is there, and only what people want is kept here.
 pub trait Directory: Send + Sync {
+    /// Whether people are kept in tables of the board. Where they are not, nobody is put, removed or subscribed here.
+    fn keeps_people(&self) -> bool {
+        true
+    }
+
     /// The next members that are meant, in the order of their ids as bytes, behind the one named, at most so many. A
     /// person who is not known is nobody.
     fn members<'a>(
@@ -88,7 +94,7 @@ pub trait Directory: Send + Sync {
     fn put<'a>(&'a self, recipient: &'a Recipient) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes a person with subscriptions and preferences; false when not known. Notifications stay until the
-    /// retention.
+    /// retention. Where people are kept elsewhere, it removes what is known of them here: their preferences.
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Subscribes people to a topic; those who are subscribed stay so. Answers how many are new.

@@ -8,6 +8,8 @@
 //!   `X-Postrider-Signature`, or `?signature=` where a header cannot be set, as with `EventSource`: what [`sign`] makes
 //!   of the secret and their id. The service that logged them in hands it to their page.
 //!
+//! The link in a mail carries a signature of its own, see [`sign_unsubscribe`], and can do nothing else.
+//!
 //! A proof is not asked for where the server listens on loopback and the token, or the secret, is not set. A wrong one
 //! is refused everywhere.
 //!
@@ -23,6 +25,8 @@
 //! | `GET /feed/{id}/unread` | person | how many are neither read nor archived |
 //! | `POST /feed/{id}/marks` | person | seen, read, archived: one, or all up to one |
 //! | `GET /feed/{id}/live` | person | server-sent events: the unread count, and what is new |
+//! | `GET`, `POST /unsubscribe/{id}?category=&signature=` | mail | turns mail of a category off (RFC 8058) |
+//! | `GET /openapi.json` | anybody | all of this for programs (OpenAPI 3.1) |
 //!
 //! What is refused is answered with a problem document (RFC 9457): `code` is for programs, `detail` for people.
 //!
@@ -45,6 +49,7 @@ mod guard;
 mod hub;
 mod live;
 mod notifications;
+mod openapi;
 mod preferences;
 mod problem;
 mod read;
@@ -55,8 +60,9 @@ mod serve;
 mod signature;
 mod stall;
 mod topics;
+mod unsubscribe;
 
 pub use api::{Api, Options};
 pub use demo::{Demo, DemoUser, Sample, Send};
 pub use hub::Hub;
-pub use signature::sign;
+pub use signature::{sign, sign_unsubscribe};

@@ -23,25 +23,29 @@ mod feed;
 pub mod http;
 mod moment;
 mod occasion;
+mod people;
 mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod render;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod tally;
 mod text;
 mod worker;
 mod workflow;
 
-pub use board::{Accepted, Board, BoardError, CHUNK, Duplicates, FanOut, Purged, Step};
+pub use board::{Accepted, Aside, Board, BoardError, CHUNK, Duplicates, FanOut, Purged, Standing, Step};
 pub use channel::Channel;
 pub use directory::{Directory, Member, Preference, Preferences, Recipient};
 pub use dispatch::Dispatch;
 pub use feed::{Delivery, DeliveryState, Entry, Feed, Mark, Notification, Which};
 pub use occasion::{Occasion, To};
+pub use people::{People, PeopleError};
 #[cfg(feature = "postgres")]
 pub use postgres::PgBoard;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteBoard;
+pub use tally::{Counted, Tally};
 pub use worker::{Told, Worker};
 pub use workflow::{Audience, Digest, Wording, Workflow, WorkflowError, Workflows};

@@ -16,6 +16,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often what stands aside is tried again.
 const RESUME_EVERY: Duration = Duration::from_secs(60);
+/// How soon, where the directory of people did not answer: that passes by itself.
+const RESUME_SOON: Duration = Duration::from_secs(5);
 /// How often old notifications are looked for.
 const PURGE_EVERY: Duration = Duration::from_secs(3_600);
 /// How many are removed in one transaction.
@@ -40,6 +42,8 @@ pub enum Told {
     Purged(u64),
     /// A fan-out or a digest could not go on as it is, and stands aside for a while; the sentence says why.
     PutAside(String),
+    /// After a failure, a round went through again, whether or not there was anything to do.
+    Well,
     /// Nothing can be done at the moment, and it is tried again; the sentence says what failed.
     Failed(String),
 }
@@ -91,12 +95,14 @@ impl Worker {
             purge: Instant::now(),
         };
         loop {
-            match self.round(&mut times).await {
-                Ok(true) => pause = Duration::ZERO,
-                Ok(false) => {
-                    pause = Duration::ZERO;
-                    self.rest().await;
-                }
+            let round = self.round(&mut times).await;
+            if round.is_ok() && !pause.is_zero() {
+                pause = Duration::ZERO;
+                (self.told)(&Told::Well);
+            }
+            match round {
+                Ok(true) => {}
+                Ok(false) => self.rest().await,
                 Err(error) => {
                     pause = (pause * 2).clamp(Duration::from_millis(250), LONGEST_PAUSE);
                     (self.told)(&Told::Failed(causes(&error)));
@@ -120,9 +126,12 @@ impl Worker {
             match part {
                 Ok(did) => busy |= did,
                 // It was put aside, and the next one is another.
-                Err(BoardError::Occasion(reason)) => {
+                Err(error @ (BoardError::Occasion(_) | BoardError::Directory(_))) => {
                     busy = true;
-                    (self.told)(&Told::PutAside(reason));
+                    (self.told)(&Told::PutAside(causes(&error)));
+                    if matches!(error, BoardError::Directory(_)) {
+                        times.resume = times.resume.min(Instant::now() + RESUME_SOON);
+                    }
                 }
                 Err(error) => failed = Some(error),
             }
@@ -136,6 +145,8 @@ impl Worker {
     /// What stood aside did so with the workflows of its time, and a process with others may have come since.
     async fn resume(&self, at: &mut Instant) -> Result<bool, BoardError> {
         if Instant::now() >= *at {
+            // Before they are tried again: in between, none would stand aside.
+            self.board.tally().stand(self.board.standing().await?);
             self.board.resume().await?;
             *at = Instant::now() + RESUME_EVERY;
         }

@@ -60,12 +60,16 @@ It is valid until the secret is changed: treat it as a password.")]
     },
 
     /// Show a notification, or all of an event, with what became of each delivery
+    ///
+    /// With neither, what is not done yet: fan-outs and digests, and why some of them stand aside.
     #[command(after_long_help = "\
 Examples:
+  postrider notify show
   postrider notify show 1
   postrider notify show --event order-1 --json
 
-Exit code 1 if there is none (or it has been removed).")]
+Exit code 1 if there is none (or it has been removed), or if something
+stands aside.")]
     Show(NotifyShowArgs),
 }
 
@@ -108,7 +112,7 @@ pub struct NotifyDemoArgs {
 
 /// `postrider notify show`
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub struct NotifyShowArgs {
     /// The notification's id
     pub id: Option<i64>,

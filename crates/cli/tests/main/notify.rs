@@ -188,6 +188,20 @@ fn a_row_in_the_outbox_is_in_the_feed_and_pushed() {
         .expect(1)
         .complains("no notification");
     place.run(&["show", "order-1"]).expect(0).says("notifications");
+    let standing = place.run(&["notify", "show", "--json"]).expect(0).json();
+    assert_eq!(
+        (&standing["fan_outs"], &standing["aside"]),
+        (&json!(0), &json!([]))
+    );
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let aside = "INSERT INTO notification_fanout (event_id, occasion, workflow, problem)
+        VALUES ('e-9', '{}', 'gone', 'there is no workflow')";
+    connection.execute(aside, []).unwrap();
+    place
+        .run(&["notify", "show"])
+        .expect(1)
+        .says("1 not finished, 1 of them aside")
+        .says("e-9: there is no workflow");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use postrider_relay::Nudge;
 use tokio::sync::Notify;
 
 use crate::http::Hub;
-use crate::{Occasion, To};
+use crate::{Board, Occasion, To};
 
 /// The bells of one process. They are hung up one by one, because whoever rings is built before whoever hears.
 #[derive(Default)]
@@ -43,7 +43,8 @@ impl Bells {
         }
     }
 
-    fn wake(&self) {
+    /// Something was stored that is to be delivered, or gone on with.
+    pub(super) fn wake(&self) {
         if let Some(relay) = self.relay.get() {
             relay.nudge();
         }
@@ -53,10 +54,11 @@ impl Bells {
     }
 }
 
-/// Effects that ring when something took effect.
+/// Effects that ring when something took effect, and then have it counted.
 pub(super) struct Ringing<E> {
     pub(super) effects: Arc<E>,
     pub(super) bells: Arc<Bells>,
+    pub(super) board: Arc<dyn Board>,
 }
 
 impl<E> Clone for Ringing<E> {
@@ -64,6 +66,7 @@ impl<E> Clone for Ringing<E> {
         Self {
             effects: Arc::clone(&self.effects),
             bells: Arc::clone(&self.bells),
+            board: Arc::clone(&self.board),
         }
     }
 }
@@ -78,7 +81,13 @@ impl<E: Effects> Effects for Ringing<E> {
         handler: Arc<Self::Handler>,
     ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
         Box::pin(async move {
-            let applied = self.effects.apply(consumer, deliveries.clone(), handler).await?;
+            let applied = self.effects.apply(consumer, deliveries.clone(), handler).await;
+            let tally = self.board.tally();
+            for (at, event) in deliveries.iter().enumerate() {
+                let is_new = matches!(&applied, Ok(applied) if applied.get(at) == Some(&Applied::Now));
+                tally.settle(event.event_id(), is_new);
+            }
+            let applied = applied?;
             let pairs = deliveries.iter().zip(&applied);
             let mut new = pairs
                 .filter(|(_, applied)| **applied == Applied::Now)

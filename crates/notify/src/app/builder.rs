@@ -76,12 +76,15 @@ pub enum AppError {
 impl<E: Effects> AppBuilder<E> {
     pub(super) fn new(board: Arc<dyn Board>, effects: E, handler: Arc<E::Handler>) -> Self {
         let bells = Arc::<Bells>::default();
+        // Who runs the handler here also says what was committed.
+        board.tally().will_settle();
         Self {
-            board,
             effects: Ringing {
                 effects: Arc::new(effects),
                 bells,
+                board: Arc::clone(&board),
             },
+            board,
             handler,
             outbox: None,
             settings: Settings::default(),
@@ -203,7 +206,8 @@ impl<E: Effects> AppBuilder<E> {
         let worker = worker.tell(watch::hear(Arc::clone(bells)));
         let board = self.board;
         let http = self.http.map(|(listener, options)| {
-            let api = Api::new(board, options);
+            let ring = Arc::clone(bells);
+            let api = Api::new(board, options).on_stored(move || ring.wake());
             let _ = bells.hub.set(api.hub().clone());
             (listener, api)
         });
@@ -243,6 +247,8 @@ impl<E: Effects> AppBuilder<E> {
         };
         let relay = builder.observer(admin.observer()).build()?;
         admin.watch(&relay, Arc::clone(console));
+        let board = Arc::clone(&self.board);
+        admin.watch_notifications(move || watch::notified(board.tally()));
         Ok(relay)
     }
 

@@ -4,7 +4,8 @@ use std::error::Error;
 
 use postrider_core::{EnqueueError, HandlerError, StoreError, StoreErrorKind, causes};
 
-use crate::{Accepted, BoardError};
+use crate::BoardError;
+use crate::people::why;
 
 /// The public error for one of a driver, with the name of what was being done.
 pub(crate) fn failed(
@@ -35,25 +36,26 @@ pub(crate) fn not_enqueued<E: Error + 'static>(
 }
 
 /// What a handler answers.
-pub(crate) fn verdict(accepted: Result<Accepted, BoardError>) -> Result<(), HandlerError> {
+pub(crate) fn verdict(accepted: Result<(), BoardError>) -> Result<(), HandlerError> {
     match accepted {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(BoardError::Occasion(reason)) => Err(HandlerError::reject(reason)),
         Err(error) => Err(error.into()),
     }
 }
 
 impl BoardError {
-    /// Why the one that was worked on has to stand aside for a while, where that is so: the next may well succeed. None
-    /// where the database is in trouble, and no other would fare better.
-    pub(crate) fn aside(&self) -> Option<String> {
+    /// The same as an error of the one that was worked on, which has to stand aside for a while: the next may well
+    /// succeed. None where the database is in trouble, and no other would fare better.
+    pub(crate) fn aside(&self) -> Option<Self> {
         match self {
-            BoardError::Occasion(reason) => Some(reason.clone()),
-            BoardError::Store(error) => match error.kind() {
-                StoreErrorKind::Invalid | StoreErrorKind::Other => Some(causes(error)),
+            Self::Occasion(reason) => Some(Self::Occasion(reason.clone())),
+            Self::Directory(_) => Some(Self::Directory(why(self).into())),
+            Self::Store(error) => match error.kind() {
+                StoreErrorKind::Invalid | StoreErrorKind::Other => Some(Self::Occasion(causes(error))),
                 _ => None,
             },
-            BoardError::Duplicates { .. } => None,
+            Self::Reused | Self::Duplicates { .. } => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The api of a board.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use postrider_core::Secret;
 
@@ -38,14 +38,36 @@ pub(super) struct Inner {
     pub(super) board: Arc<dyn Board>,
     pub(super) hub: Hub,
     pub(super) options: Options,
+    on_stored: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Inner {
+    /// A call stored something.
+    pub(super) fn stored(&self) {
+        if let Some(call) = self.on_stored.get() {
+            call();
+        }
+    }
 }
 
 impl Api {
     /// The api of this board.
     pub fn new(board: Arc<dyn Board>, options: Options) -> Self {
         let hub = Hub::new(board.clone());
-        let inner = Arc::new(Inner { board, hub, options });
+        let inner = Arc::new(Inner {
+            board,
+            hub,
+            options,
+            on_stored: OnceLock::new(),
+        });
         Self { inner }
+    }
+
+    /// Calls this whenever a call stored something that is to be delivered or gone on with, so that whoever does that
+    /// need not look first. It must not block. The first one that is given counts.
+    pub fn on_stored(self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        let _ = self.inner.on_stored.set(Box::new(call));
+        self
     }
 
     /// What tells open feeds that something may be new. Whoever writes to the board in this process gives a nudge;

@@ -124,7 +124,7 @@ struct InQuery {
 }
 
 /// The signature that a request carries: of the header, else of the query. What cannot be read is a wrong one.
-fn given(parts: &Parts) -> Option<String> {
+pub(super) fn given(parts: &Parts) -> Option<String> {
     if let Some(header) = parts.headers.get(SIGNATURE) {
         return Some(header.to_str().unwrap_or_default().to_owned());
     }

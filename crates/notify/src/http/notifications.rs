@@ -17,8 +17,8 @@ use crate::{Accepted, Notification, Occasion, To};
 /// What is said of a request that came before.
 const BEFORE: &str = "already exists (idempotent)";
 
-/// The same request twice gives the same notification: 201 at first, 200 then, also where both come at once. That the
-/// key is not used for something else is looked at before and after, because the board knows events, not keys.
+/// The same request twice gives the same notification: 201 at first, 200 then, also where both come at once. The board
+/// remembers what a key was used for; an event that came another way is looked at before and after.
 pub(super) async fn send(State(door): State<Door>, headers: HeaderMap, body: Body) -> Outcome {
     let wanted: Wanted = read::json(&headers, body).await?;
     let occasion = wanted.occasion(&headers)?;
@@ -26,7 +26,10 @@ pub(super) async fn send(State(door): State<Door>, headers: HeaderMap, body: Bod
     if let Some(there) = board.of_event(&occasion.event_id, 1).await?.first() {
         check_same(&occasion, there)?;
     }
-    let accepted = board.accept(occasion.clone()).await?;
+    let accepted = board.request(occasion.clone()).await?;
+    if accepted.stored + accepted.collected > 0 || accepted.goes_on {
+        door.api.stored();
+    }
     match &occasion.to {
         To::User(user) => {
             hub.nudge(user);

@@ -44,22 +44,28 @@ pub(super) async fn put(
             read::id(category.clone(), "category")?;
         }
     }
-    let member = door.api.board.recipient(&user).await?.ok_or_else(unknown)?;
+    say(&door, &user, &said.preferences).await?;
+    told(&door, &user).await
+}
+
+/// Says these things of a person, if that is not too much.
+pub(super) async fn say(door: &Door, user: &str, said: &[Preference]) -> Result<(), Problem> {
+    let member = door.api.board.recipient(user).await?.ok_or_else(unknown)?;
     let known = |new: &&Preference| {
         let same = |old: &Preference| (old.channel, &old.category) == (new.channel, &new.category);
         member.preferences.0.iter().any(same)
     };
-    let new = said.preferences.iter().filter(|one| !known(one)).count();
+    let new = said.iter().filter(|one| !known(one)).count();
     if new > 0 && member.preferences.0.len() + new > ALL {
         let detail = format!("a person says at most {ALL} things about what they want");
         return Err(Problem::invalid(detail));
     }
-    for one in &said.preferences {
-        if !door.api.board.prefer(&user, one).await? {
+    for one in said {
+        if !door.api.board.prefer(user, one).await? {
             return Err(unknown());
         }
     }
-    told(&door, &user).await
+    Ok(())
 }
 
 async fn told(door: &Door, user: &str) -> Outcome {

@@ -66,6 +66,17 @@ impl From<BoardError> for Problem {
         match error {
             BoardError::Occasion(text) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "occasion", text),
             BoardError::Store(error) => error.into(),
+            BoardError::Directory(_) => {
+                tracing::warn!(error = %causes(&error), "a call over HTTP met a directory of people that failed");
+                let detail = "the directory of people cannot be used at the moment; send the same request again, \
+                    nothing happens twice";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "directory", detail)
+            }
+            BoardError::Reused => {
+                let detail = "this key was used for another notification; use a new key for what is new, and send the \
+                    same body with the same key";
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)
+            }
             BoardError::Duplicates { .. } => {
                 tracing::warn!(%error, "the tables of notifications are not ready");
                 let detail = "the tables of notifications are not ready; the log says what to do";

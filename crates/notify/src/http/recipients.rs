@@ -40,6 +40,7 @@ pub(super) async fn put(
     let told: Told = read::json(&headers, body).await?;
     told.check(&id)?;
     let board = &*door.api.board;
+    kept_here(board)?;
     let recipient = Recipient {
         id: id.clone(),
         name: told.name,
@@ -66,7 +67,21 @@ pub(super) async fn delete(State(door): State<Door>, Named(id): Named<String>) -
 }
 
 pub(super) fn unknown() -> Problem {
-    Problem::unknown("there is no such recipient; `PUT /recipients/{id}` makes one")
+    Problem::unknown(
+        "there is no such recipient; `PUT /recipients/{id}` makes one, unless people are kept in your own directory",
+    )
+}
+
+/// Refuses to change people who are kept elsewhere.
+pub(super) fn kept_here(board: &dyn Board) -> Result<(), Problem> {
+    match board.keeps_people() {
+        true => Ok(()),
+        false => {
+            let detail = "people and topics are kept in a directory of your own, which is asked for them; change them \
+                there. Only what people want is kept here";
+            Err(Problem::new(StatusCode::CONFLICT, "own_directory", detail))
+        }
+    }
 }
 
 impl Told {
@@ -118,7 +133,10 @@ async fn subscribe(board: &dyn Board, id: &str, wanted: &[String]) -> Result<(),
 async fn show(board: &dyn Board, id: &str) -> Outcome {
     let member = board.recipient(id).await?.ok_or_else(unknown)?;
     let mut answer = document(&member.recipient)?;
-    answer["topics"] = json!(board.topics(id).await?);
+    // Who is in which topic is known elsewhere then.
+    if board.keeps_people() {
+        answer["topics"] = json!(board.topics(id).await?);
+    }
     answer["preferences"] = document(&member.preferences)?;
     Ok(json_answer(StatusCode::OK, &answer))
 }

@@ -11,7 +11,7 @@ use axum::routing::{get, post, put};
 
 use super::guard::{Door, at_the_door, services};
 use super::problem::{Answer, Problem};
-use super::{Api, demo, feed, live, notifications, preferences, recipients, topics};
+use super::{Api, demo, feed, live, notifications, openapi, preferences, recipients, topics, unsubscribe};
 
 /// How long an answer may take to begin. The databases have limits of their own; this one is for what has none.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -54,7 +54,9 @@ impl Api {
             .route("/feed/{id}", get(feed::list))
             .route("/feed/{id}/unread", get(feed::unread))
             .route("/feed/{id}/marks", post(feed::mark))
-            .route("/feed/{id}/live", get(live::live));
+            .route("/feed/{id}/live", get(live::live))
+            .route("/openapi.json", get(openapi::document))
+            .route("/unsubscribe/{id}", get(unsubscribe::ask).post(unsubscribe::off));
         let router = match near && self.inner.options.demo.is_some() {
             true => for_services.merge(for_people).merge(demo::routes()),
             false => for_services.merge(for_people),

@@ -23,6 +23,32 @@ pub fn sign(secret: &Secret, recipient: &str) -> String {
     digits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The signature in a mail, by which a recipient turns mail off with one click: that of `unsubscribe`, a line feed and
+/// their id. No id has a line feed, so it opens nobody's feed, and whoever gets hold of a mail can do no more than
+/// that.
+///
+/// ```
+/// use postrider_core::Secret;
+/// use postrider_notify::http::{sign, sign_unsubscribe};
+///
+/// // printf 'unsubscribe\nada' | openssl dgst -sha256 -hmac s3cret
+/// let secret = Secret::new("s3cret");
+/// assert_eq!(sign_unsubscribe(&secret, "ada"), sign(&secret, "unsubscribe\nada"));
+/// assert_ne!(sign_unsubscribe(&secret, "ada"), sign(&secret, "ada"));
+/// ```
+pub fn sign_unsubscribe(secret: &Secret, recipient: &str) -> String {
+    sign(secret, &unsubscribing(recipient))
+}
+
+/// Whether a signature is the one in a mail to a recipient.
+pub(super) fn is_signed_unsubscribe(secret: &Secret, recipient: &str, signature: &str) -> bool {
+    is_signed(secret, &unsubscribing(recipient), signature)
+}
+
+fn unsubscribing(recipient: &str) -> String {
+    format!("unsubscribe\n{recipient}")
+}
+
 /// Whether a signature is that of a recipient. How long it takes says nothing about how much of it was right.
 pub(super) fn is_signed(secret: &Secret, recipient: &str, signature: &str) -> bool {
     match (mac(secret, recipient), bytes(signature)) {

@@ -26,6 +26,15 @@ pub(crate) struct Collected {
 }
 
 impl<'a> Planner<'a> {
+    /// For an occasion that is planned later. Whatever can be refused of it is refused now.
+    pub(crate) fn later(workflows: &'a Workflows, occasion: &Occasion) -> Result<Self, BoardError> {
+        let planner = Self::new(workflows, occasion)?;
+        if planner.workflow.digest.is_some() {
+            planner.collected(occasion, &[])?;
+        }
+        Ok(planner)
+    }
+
     /// The text that is collected of an occasion, and for how many of the members now: in the end it is stored once for
     /// each of them.
     pub(crate) fn collected<'m>(

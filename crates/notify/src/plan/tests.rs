@@ -172,7 +172,6 @@ fn a_digest_tells_of_all_its_events() {
         one.digest = Some(Digest {
             window: Duration::from_secs(60),
         });
-        one.resource = Some(String::new());
         let body = "{{ count }}: {% for event in events %}{{ event.payload.who }} {% endfor %}";
         let words = crate::examples::words("{{ payload.who }} and others", body);
         one.templates.insert((Channel::InApp, "en".to_owned()), words);
@@ -229,7 +228,7 @@ fn a_chunk_ends_where_its_words_are_many() {
             .collect();
         let plan = planner.plan(&members).unwrap();
         let counts = plan.counted(Counts::default());
-        let (last, more) = counts.reached(&members);
+        let (last, more) = counts.reached((&members, true));
         assert_eq!(last, Some(members[plan.looked_at - 1].recipient.id.as_str()));
         (plan.notifications.len(), plan.muted, more)
     };

@@ -9,8 +9,9 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, chunk, directory, fanout, feed};
 use crate::board::fault::verdict;
+use crate::people::Page;
 use crate::plan::{Planner, Subject};
-use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
+use crate::{Accepted, BoardError, Notification, Occasion, To};
 
 /// What a listener runs in the transaction of the inbox.
 pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
@@ -19,22 +20,42 @@ pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
         let pg = Arc::clone(&pg);
         Box::pin(async move {
             let occasion = Occasion::read(event)?;
-            verdict(accept(tx, &pg, &occasion).await)
+            verdict(match &pg.means.people {
+                Some(_) => later(tx, &pg, &occasion).await,
+                None => first(tx, &pg, &occasion).await,
+            })
         })
     })
 }
 
-/// Accepts in the caller's transaction.
+/// Accepts its first chunk.
+async fn first(tx: &Transaction<'_>, pg: &Pg, occasion: &Occasion) -> Result<(), BoardError> {
+    let accepted = accept(tx, pg, occasion, None).await?;
+    pg.means.pend(occasion, &accepted);
+    Ok(())
+}
+
+/// Writes down that all of it is left to do, where who is meant is not ours to know: it would be asked for within the
+/// transaction of the inbox.
+async fn later(tx: &Transaction<'_>, pg: &Pg, occasion: &Occasion) -> Result<(), BoardError> {
+    let planner = Planner::later(&pg.means.workflows, occasion)?;
+    let workflow = &planner.workflow().name;
+    fanout::begin(tx, pg, (occasion, workflow, None, 0)).await?;
+    Ok(())
+}
+
+/// Accepts in the caller's transaction, for the members of our tables or for the people that were asked for.
 pub(super) async fn accept(
     tx: &Transaction<'_>,
     pg: &Pg,
     occasion: &Occasion,
+    asked: Option<&Page>,
 ) -> Result<Accepted, BoardError> {
-    let mut planner = Planner::new(&pg.workflows, occasion)?;
-    let members = directory::members(tx, pg, (&occasion.to, None, CHUNK)).await?;
+    let mut planner = Planner::new(&pg.means.workflows, occasion)?;
+    let (members, is_last) = directory::page(tx, pg, (&occasion.to, None), asked).await?;
     let counts = chunk::run(tx, pg, (&mut planner, occasion), &members).await?;
-    let goes_on = match counts.reached(&members) {
-        (Some(cursor), true) => {
+    let goes_on = match counts.reached((&members, is_last)) {
+        (cursor @ Some(_), true) => {
             let workflow = &planner.workflow().name;
             fanout::begin(tx, pg, (occasion, workflow, cursor, counts.stored)).await?
         }

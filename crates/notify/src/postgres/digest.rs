@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use postrider_core::StoreError;
+use postrider_core::{StoreError, causes};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, attempt, chunk, directory, failed};
-use crate::board::work::{Counts, Due};
+use crate::board::work::{Asked, Counts, Due};
 use crate::plan::Planner;
 use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
-use crate::{BoardError, Member, Occasion, To};
+use crate::{BoardError, Member, Occasion};
 
 /// Who has this event in a digest already, open or told.
 const COLLECTED: &str = "SELECT user_id FROM {notification_digest_item}
@@ -92,32 +92,60 @@ const LONGEST: f64 = 3_162_240_000.0;
 const CLAIM: &str = "SELECT id, workflow, user_id FROM {notification_digest}
     WHERE sent_at IS NULL AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
-pub(super) async fn tell(tx: &Transaction<'_>, pg: &Pg) -> Result<Result<bool, BoardError>, BoardError> {
+/// The one whose reader was asked for, where nobody told it meanwhile.
+const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM {notification_digest}
+    WHERE id = $1 AND sent_at IS NULL AND due_at <= clock_timestamp() FOR UPDATE";
+
+/// The digest whose turn it is.
+pub(super) async fn claim(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked<Due>>,
+) -> Result<Option<Due>, BoardError> {
     let said = |error| failed(error, "taking the next digest");
-    let rows = tx.query_typed(&pg.names.sql(CLAIM), &[]).await.map_err(said)?;
-    let Some(row) = rows.first() else {
-        return Ok(Ok(false));
+    let rows = match asked {
+        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        Some(Asked { of, .. }) => {
+            tx.query_typed(&pg.names.sql(CLAIM_ASKED), &[(&of.id, Type::INT8)])
+                .await
+        }
     };
-    let due = Due {
+    let rows = rows.map_err(said)?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Due {
         id: row.try_get(0).map_err(said)?,
         workflow: row.try_get(1).map_err(said)?,
         user: row.try_get(2).map_err(said)?,
+    }))
+}
+
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error
+/// is that of a digest that cannot be told as it is: it is put off in the same transaction, so that it holds up
+/// nothing.
+pub(super) async fn tell(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked<Due>>,
+) -> Result<Result<Option<String>, BoardError>, BoardError> {
+    let Some(due) = claim(tx, pg, asked).await? else {
+        return Ok(Ok(None));
     };
-    let reason = attempt(tx, make(tx, pg, &due)).await?.err();
-    let closed = match &reason {
-        None => {
+    let made = attempt(tx, make(tx, pg, &due, asked)).await?;
+    let closed = match &made {
+        Ok(()) => {
             tx.execute_typed(&pg.names.sql(TOLD), &[(&due.id, Type::INT8)])
                 .await
         }
-        Some(reason) => {
-            let values: [(&(dyn ToSql + Sync), Type); 2] = [(&due.id, Type::INT8), (reason, Type::TEXT)];
+        Err(error) => {
+            let reason = causes(error);
+            let values: [(&(dyn ToSql + Sync), Type); 2] = [(&due.id, Type::INT8), (&reason, Type::TEXT)];
             tx.execute_typed(&pg.names.sql(PUT_OFF), &values).await
         }
     };
     closed.map_err(|error| failed(error, "closing a digest"))?;
-    Ok(reason.map_or(Ok(true), |reason| Err(BoardError::Occasion(reason))))
+    Ok(made.map(|()| Some(due.workflow)))
 }
 
 /// Of what was told only the ids are needed any more.
@@ -139,14 +167,19 @@ const ITEMS: &str = "SELECT occasion, (SELECT count(*) FROM {notification_digest
     ) summed WHERE before < $3 ORDER BY id DESC";
 
 /// Where nothing was collected, or whoever it was for is gone, there is nobody to tell and nothing to say.
-async fn make(tx: &Transaction<'_>, pg: &Pg, due: &Due) -> Result<(), BoardError> {
+async fn make(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    due: &Due,
+    asked: Option<&Asked<Due>>,
+) -> Result<(), BoardError> {
     let collected = collected(tx, pg, due.id).await?;
-    let to = To::User(due.user.clone());
-    let members = directory::members(tx, pg, (&to, None, 1)).await?;
+    let asked = asked.map(Asked::page).transpose()?;
+    let (members, _) = directory::page(tx, pg, (&due.to(), None), asked).await?;
     if collected.texts.is_empty() || members.is_empty() {
         return Ok(());
     }
-    let mut planner = Planner::digest(&pg.workflows, due, &collected)?;
+    let mut planner = Planner::digest(&pg.means.workflows, due, &collected)?;
     let plan = planner.plan(&members)?;
     let counts = chunk::store(tx, pg, planner.subject(), &plan.notifications).await?;
     planner.told(&counts)

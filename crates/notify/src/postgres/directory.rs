@@ -6,7 +6,8 @@ use tokio_postgres::{Row, Transaction};
 
 use super::{Pg, PgBoard, failed};
 use crate::directory::{refuse_unfit, refuse_unfit_id};
-use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
+use crate::people::{self, Page, as_store_error, kept_elsewhere};
+use crate::{CHUNK, Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 /// What is read of a person. The preferences come as three arrays of one length.
 const MEMBER: &str = "r.id, r.name, r.locale, r.email, r.push_url, p.channels, p.categories, p.wanted";
@@ -47,6 +48,43 @@ pub(super) async fn members(
     let said = |error| failed(error, "reading who is meant");
     let rows = tx.query_typed(&sql, &values).await.map_err(said)?;
     rows.iter().map(|row| member(row).map_err(said)).collect()
+}
+
+/// Those who are next, and whether nobody comes behind them: of our tables, or the people that were asked for.
+pub(super) async fn page(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    (to, after): (&To, Option<&str>),
+    asked: Option<&Page>,
+) -> Result<(Vec<Member>, bool), StoreError> {
+    match asked {
+        Some(page) => Ok((wanting(tx, pg, &page.people).await?, page.is_last)),
+        None => {
+            let members = members(tx, pg, (to, after, CHUNK)).await?;
+            let is_last = members.len() < CHUNK;
+            Ok((members, is_last))
+        }
+    }
+}
+
+/// These people, with what they want as this transaction sees it.
+async fn wanting(tx: &Transaction<'_>, pg: &Pg, people: &[Recipient]) -> Result<Vec<Member>, StoreError> {
+    let sql = pg.names.sql(&format!(
+        "SELECT r.id, '', NULL::text, NULL::text, NULL::text, p.channels, p.categories, p.wanted
+         FROM unnest($1::text[]) WITH ORDINALITY r (id, place) {PREFERENCES} ORDER BY r.place"
+    ));
+    let said = |error| failed(error, "reading what people want");
+    let ids: Vec<&str> = people.iter().map(|one| one.id.as_str()).collect();
+    let rows = tx.query_typed(&sql, &[(&ids as _, Type::TEXT_ARRAY)]).await;
+    let rows = rows.map_err(said)?;
+    let mut members = Vec::with_capacity(people.len());
+    for (row, person) in rows.iter().zip(people) {
+        members.push(Member {
+            recipient: person.clone(),
+            ..member(row).map_err(said)?
+        });
+    }
+    Ok(members)
 }
 
 fn member(row: &Row) -> Result<Member, tokio_postgres::Error> {
@@ -114,6 +152,10 @@ impl PgBoard {
 }
 
 impl Directory for PgBoard {
+    fn keeps_people(&self) -> bool {
+        self.pg.means.people.is_none()
+    }
+
     fn members<'a>(
         &'a self,
         to: &'a To,
@@ -121,6 +163,12 @@ impl Directory for PgBoard {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Member>, StoreError>> {
         Box::pin(async move {
+            if let Some(own) = &self.pg.means.people {
+                let page = people::page(&**own, (to, after, limit)).await;
+                let given = (&self.pg, page.map_err(as_store_error)?.people);
+                let wanting = self.transaction(&given, |tx, (pg, people)| Box::pin(wanting(tx, pg, people)));
+                return wanting.await;
+            }
             let given = (&self.pg, to, after, limit);
             self.transaction(&given, |tx, (pg, to, after, limit)| {
                 Box::pin(members(tx, pg, (to, *after, *limit)))
@@ -148,6 +196,9 @@ impl Directory for PgBoard {
             let text = |given: &'a Option<String>| given.as_deref().unwrap_or_default();
             let texts = [id.as_str(), name, text(locale), text(email), text(push_url)];
             refuse_unfit_id(id)?;
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
             // What is empty is as good as missing, in all three.
             let sql = "INSERT INTO {notification_recipient} (id, name, locale, email, push_url)
                 VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''))
@@ -160,6 +211,13 @@ impl Directory for PgBoard {
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(async move {
+            if !self.keeps_people() {
+                let sql = "DELETE FROM {notification_preference} WHERE user_id = $1";
+                return Ok(self
+                    .execute(sql, &[id], None, "forgetting what a recipient wants")
+                    .await?
+                    > 0);
+            }
             let sql = "WITH topics AS (DELETE FROM {notification_subscription} WHERE user_id = $1),
                 said AS (DELETE FROM {notification_preference} WHERE user_id = $1)
                 DELETE FROM {notification_recipient} WHERE id = $1";
@@ -170,6 +228,9 @@ impl Directory for PgBoard {
 
     fn subscribe<'a>(&'a self, topic: &'a str, ids: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move {
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
             // In the order of their ids, so that two calls do not wait for each other.
             let sql = "INSERT INTO {notification_subscription} (topic, user_id)
                 SELECT $1, u FROM (SELECT DISTINCT u COLLATE \"C\" AS u FROM unnest($2::text[]) u) ids ORDER BY u
@@ -185,6 +246,9 @@ impl Directory for PgBoard {
         ids: &'a [String],
     ) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move {
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
             let sql = "DELETE FROM {notification_subscription} WHERE topic = $1 AND user_id = ANY($2)";
             self.execute(sql, &[topic], Some(ids), "unsubscribing recipients")
                 .await
@@ -219,12 +283,20 @@ impl Directory for PgBoard {
         Box::pin(async move {
             let channel = preference.channel.map(Channel::as_str).unwrap_or_default();
             let category = preference.category.as_deref().unwrap_or_default();
+            let own = "INSERT INTO {notification_preference} (user_id, channel, category, wanted)
+                VALUES ($1, $2, $3, $4::boolean)
+                ON CONFLICT (user_id, channel, category) DO UPDATE SET wanted = excluded.wanted";
             // Locked, so that nobody is removed in between and leaves this behind.
-            let sql = "INSERT INTO {notification_preference} (user_id, channel, category, wanted)
+            let ours = "INSERT INTO {notification_preference} (user_id, channel, category, wanted)
                 SELECT r.id, $2, $3, $4::boolean FROM {notification_recipient} r WHERE r.id = $1 FOR SHARE
                 ON CONFLICT (user_id, channel, category) DO UPDATE SET wanted = excluded.wanted";
             let wanted = if preference.on { "true" } else { "false" };
             let texts = [id, channel, category, wanted];
+            let sql = match self.keeps_people() {
+                true => ours,
+                false if self.recipient(id).await?.is_none() => return Ok(false),
+                false => own,
+            };
             let said = self
                 .execute(sql, &texts, None, "storing what a recipient wants")
                 .await?;

@@ -1,21 +1,22 @@
 //! Occasions with more members than one chunk: each chunk is a transaction, which moves the fan-out on.
 
-use postrider_core::StoreError;
+use postrider_core::{StoreError, causes};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, attempt, chunk, directory, failed};
 use crate::board::keep::keep;
-use crate::board::work::Claimed;
+use crate::board::work::{Asked, Claimed};
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
+use crate::{BoardError, FanOut, Occasion, Step};
 
-/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
-/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
+/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with.
+/// An event that was accepted before has its fan-out already: that goes on where it is, and one that stood aside is
+/// tried again.
 pub(super) async fn begin(
     tx: &Transaction<'_>,
     pg: &Pg,
-    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+    (occasion, workflow, cursor, stored): (&Occasion, &str, Option<&str>, u64),
 ) -> Result<bool, BoardError> {
     let text = keep(occasion)?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
@@ -40,32 +41,57 @@ pub(super) async fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
+/// The one that people were asked for, where it still is where it was then. Whoever works on it is waited for.
+const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
+    WHERE event_id = $1 AND cursor IS NOT DISTINCT FROM $2 AND finished_at IS NULL AND problem IS NULL FOR UPDATE";
+
+/// The fan-out whose turn it is.
+pub(super) async fn next(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    asked: Option<&Asked<Claimed>>,
+) -> Result<Option<Claimed>, BoardError> {
+    let said = |error| failed(error, "taking the next fan-out");
+    let rows = match asked {
+        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        Some(Asked { of, .. }) => {
+            let values: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&of.event_id, Type::TEXT), (&of.cursor, Type::TEXT)];
+            tx.query_typed(&pg.names.sql(CLAIM_ASKED), &values).await
+        }
+    };
+    let rows = rows.map_err(said)?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Claimed {
+        event_id: row.try_get(0).map_err(said)?,
+        occasion: row.try_get(1).map_err(said)?,
+        workflow: row.try_get(2).map_err(said)?,
+        cursor: row.try_get(3).map_err(said)?,
+    }))
+}
+
 /// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: the reason
 /// is committed and nothing else of the chunk, and the fan-out stands aside until it is resumed.
 pub(super) async fn step(
     tx: &Transaction<'_>,
     pg: &Pg,
+    asked: Option<&Asked<Claimed>>,
 ) -> Result<Result<Option<Step>, BoardError>, BoardError> {
-    let said = |error| failed(error, "taking the next fan-out");
-    let rows = tx.query_typed(&pg.names.sql(CLAIM), &[]).await.map_err(said)?;
-    let Some(row) = rows.first() else {
+    let Some(claimed) = next(tx, pg, asked).await? else {
         return Ok(Ok(None));
     };
-    let claimed = Claimed {
-        event_id: row.try_get(0).map_err(said)?,
-        occasion: row.try_get(1).map_err(said)?,
-        workflow: row.try_get(2).map_err(said)?,
-        cursor: row.try_get(3).map_err(said)?,
-    };
-    let reason = match attempt(tx, go_on(tx, pg, &claimed)).await? {
-        Ok(step) => return Ok(Ok(Some(step))),
-        Err(reason) => reason,
-    };
-    let values: [(&(dyn ToSql + Sync), Type); 2] = [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
-    let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
-    let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
-    done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-    Ok(Err(BoardError::Occasion(reason)))
+    let stepped = attempt(tx, go_on(tx, pg, &claimed, asked)).await?;
+    if let Err(error) = &stepped {
+        let reason = causes(error);
+        let values: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&claimed.event_id, Type::TEXT), (&reason, Type::TEXT)];
+        let sql = "UPDATE {notification_fanout} SET problem = $2 WHERE event_id = $1";
+        let done = tx.execute_typed(&pg.names.sql(sql), &values).await;
+        done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+    }
+    Ok(stepped.map(Some))
 }
 
 /// Those that stand aside are tried again.
@@ -97,13 +123,20 @@ pub(super) async fn progress(
     }))
 }
 
-async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step, BoardError> {
+/// It is finished when the last page was looked at to its end.
+async fn go_on(
+    tx: &Transaction<'_>,
+    pg: &Pg,
+    claimed: &Claimed,
+    asked: Option<&Asked<Claimed>>,
+) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
     let occasion = claimed.occasion()?;
-    let mut planner = Planner::going_on(&pg.workflows, &claimed.workflow, &occasion)?;
-    let members = directory::members(tx, pg, (&occasion.to, cursor.as_deref(), CHUNK)).await?;
+    let mut planner = Planner::going_on(&pg.means.workflows, &claimed.workflow, &occasion)?;
+    let asked = asked.map(Asked::page).transpose()?;
+    let (members, is_last) = directory::page(tx, pg, (&occasion.to, cursor.as_deref()), asked).await?;
     let counts = chunk::run(tx, pg, (&mut planner, &occasion), &members).await?;
-    let (last, more) = counts.reached(&members);
+    let (last, more) = counts.reached((&members, is_last));
     let (cursor, finished) = (last.or(cursor.as_deref()), !more);
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let sql = pg.names.sql(
@@ -119,5 +152,5 @@ async fn go_on(tx: &Transaction<'_>, pg: &Pg, claimed: &Claimed) -> Result<Step,
     ];
     let moved = tx.execute_typed(&sql, &values).await;
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
-    Ok(counts.step(event_id, finished))
+    Ok(counts.step(claimed, finished))
 }

@@ -1,7 +1,8 @@
 //! Notifications in PostgreSQL.
 //!
 //! `accept` takes occasions, `chunk` stores what was planned for some members, `fanout` goes on with the rest and
-//! `digest` tells what was collected; `directory`, `feed` and `deliveries` are what people and services ask.
+//! `digest` tells what was collected, `own` both where people are kept elsewhere; `request` knows keys again;
+//! `directory`, `feed`, `deliveries` and `standing` are what people and services ask.
 
 mod accept;
 mod chunk;
@@ -10,8 +11,11 @@ mod digest;
 mod directory;
 mod fanout;
 mod feed;
+mod own;
 mod purge;
+mod request;
 mod schema;
+mod standing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +26,10 @@ use postrider_postgres::{Outbox, PgEffects, PgHandler, error_kind};
 use tokio_postgres::Transaction;
 
 use crate::board::fault;
-use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
+use crate::board::means::Means;
+use crate::{
+    Accepted, Board, BoardError, FanOut, Occasion, People, Purged, Standing, Step, Tally, Workflows,
+};
 use schema::Names;
 
 /// Notifications in PostgreSQL, in the database of a consumer. Clones are the same board.
@@ -49,10 +56,11 @@ pub struct PgBoard {
 }
 
 /// What work in a transaction needs.
+#[derive(Clone)]
 struct Pg {
     outbox: Outbox,
     names: Names,
-    workflows: Arc<Workflows>,
+    means: Means,
 }
 
 impl fmt::Debug for PgBoard {
@@ -71,10 +79,24 @@ impl PgBoard {
         let pg = Pg {
             outbox,
             names,
-            workflows,
+            means: Means::new(workflows),
         };
         Self {
             effects,
+            pg: Arc::new(pg),
+        }
+    }
+
+    /// The same board, which asks this directory who is there instead of its own tables. What people want is still kept
+    /// here. Every board on one database must have the same.
+    ///
+    /// A listener then stores only that there is something to tell: a [`crate::Worker`] asks and tells, so that the
+    /// directory holds up no queue.
+    pub fn with_directory(self, people: Arc<dyn People>) -> Self {
+        let mut pg = Pg::clone(&self.pg);
+        pg.means.people = Some(people);
+        Self {
+            effects: self.effects,
             pg: Arc::new(pg),
         }
     }
@@ -106,23 +128,41 @@ impl Board for PgBoard {
     }
 
     fn sql(&self) -> String {
-        self.pg.names.tables(&self.pg.workflows)
+        self.pg.names.tables(&self.pg.means.workflows)
     }
 
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
         Box::pin(async move {
-            let given = (&self.pg, occasion);
-            self.transaction(&given, |tx, (pg, occasion)| {
-                Box::pin(accept::accept(tx, pg, occasion))
-            })
-            .await
+            let asked = self.pg.means.ask(&occasion.to).await?;
+            let given = (&self.pg, occasion, asked);
+            let accepted = self.transaction(&given, |tx, (pg, occasion, asked)| {
+                Box::pin(accept::accept(tx, pg, occasion, asked.as_ref()))
+            });
+            self.pg.means.counted(&given.1, accepted.await)
+        })
+    }
+
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
+        Box::pin(async move {
+            let asked = self.pg.means.ask(&occasion.to).await?;
+            let given = (&self.pg, occasion, asked);
+            let accepted = self.transaction(&given, |tx, (pg, occasion, asked)| {
+                Box::pin(request::accept(tx, pg, occasion, asked.as_ref()))
+            });
+            self.pg.means.counted(&given.1, accepted.await)
         })
     }
 
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
         Box::pin(async {
-            let stepped = self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg)));
-            stepped.await?
+            let stepped = match &self.pg.means.people {
+                Some(people) => own::step(self, &**people).await?,
+                None => {
+                    self.transaction(&self.pg, |tx, pg| Box::pin(fanout::step(tx, pg, None)))
+                        .await??
+                }
+            };
+            Ok(self.pg.means.stepped(stepped))
         })
     }
 
@@ -142,9 +182,23 @@ impl Board for PgBoard {
 
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {
         Box::pin(async {
-            let told = self.transaction(&self.pg, |tx, pg| Box::pin(digest::tell(tx, pg)));
-            told.await?
+            let told = match &self.pg.means.people {
+                Some(people) => own::digest(self, &**people).await?,
+                None => {
+                    self.transaction(&self.pg, |tx, pg| Box::pin(digest::tell(tx, pg, None)))
+                        .await??
+                }
+            };
+            Ok(self.pg.means.tally.told(told))
         })
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        Box::pin(self.transaction(&self.pg, |tx, pg| Box::pin(standing::standing(tx, pg))))
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.pg.means.tally
     }
 
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>> {
@@ -162,12 +216,12 @@ impl Board for PgBoard {
     }
 }
 
-/// Runs a part of a transaction that may fail on its own: what it wrote is undone then, and the reason is answered, so
-/// that it can be committed.
+/// Runs a part of a transaction that may fail on its own. The inner error is one of this part: what it wrote is undone,
+/// and the reason can be committed.
 async fn attempt<T>(
     tx: &Transaction<'_>,
     part: impl Future<Output = Result<T, BoardError>> + Send,
-) -> Result<Result<T, String>, BoardError> {
+) -> Result<Result<T, BoardError>, BoardError> {
     let begun = tx.batch_execute("SAVEPOINT part").await;
     begun.map_err(|error| failed(error, "beginning a part of a transaction"))?;
     let error = match part.await {
@@ -176,7 +230,7 @@ async fn attempt<T>(
     };
     match error.aside() {
         // A connection that is gone undid all of it.
-        Some(reason) if tx.batch_execute("ROLLBACK TO SAVEPOINT part").await.is_ok() => Ok(Err(reason)),
+        Some(aside) if tx.batch_execute("ROLLBACK TO SAVEPOINT part").await.is_ok() => Ok(Err(aside)),
         _ => Err(error),
     }
 }

@@ -38,6 +38,12 @@ const DIGESTS: &str = "WITH old AS (
     )
     DELETE FROM {notification_digest} WHERE id IN (SELECT id FROM old)";
 
+/// Keys of requests.
+const REQUESTS: &str = "DELETE FROM {notification_request} WHERE event_id IN (
+        SELECT event_id FROM {notification_request}
+        WHERE created_at < clock_timestamp() - make_interval(secs => $1)
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
 /// Removes at most so many of each.
 pub(super) async fn purge(
     tx: &Transaction<'_>,
@@ -52,6 +58,7 @@ pub(super) async fn purge(
         notifications: remove(tx, pg, NOTIFICATIONS, old).await?,
         fan_outs: remove(tx, pg, FANOUTS, old).await?,
         digests: remove(tx, pg, DIGESTS, old).await?,
+        requests: remove(tx, pg, REQUESTS, old).await?,
     })
 }
 

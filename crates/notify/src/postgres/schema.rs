@@ -70,7 +70,7 @@ pub(super) async fn migrate(tx: &Transaction<'_>, pg: &Pg) -> Result<(), BoardEr
     for rule in &RULES {
         check(tx, &pg.names, rule).await?;
     }
-    let sql = pg.names.tables(&pg.workflows);
+    let sql = pg.names.tables(&pg.means.workflows);
     Ok(tx.batch_execute(&sql).await.map_err(said)?)
 }
 

@@ -98,3 +98,11 @@ CREATE TABLE IF NOT EXISTS {notification_digest_item} (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX IF NOT EXISTS notification_digest_item_of ON {notification_digest_item} (digest_id, id);
+
+-- What was asked for by a key, so that the key is not used for something else.
+CREATE TABLE IF NOT EXISTS {notification_request} (
+    event_id    text COLLATE "C" PRIMARY KEY,
+    fingerprint text NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX IF NOT EXISTS notification_request_time ON {notification_request} (created_at);

@@ -8,25 +8,49 @@ use rusqlite::{Transaction, params};
 
 use super::{Lite, chunk, directory, fanout, feed};
 use crate::board::fault::verdict;
+use crate::people::Page;
 use crate::plan::{Planner, Subject};
-use crate::{Accepted, BoardError, CHUNK, Notification, Occasion, To};
+use crate::{Accepted, BoardError, Notification, Occasion, To};
 
 /// What a listener runs in the transaction of the inbox.
 pub(super) fn handler(lite: &Arc<Lite>) -> Arc<SqliteHandler> {
     let lite = Arc::clone(lite);
     postrider_sqlite::handler(move |event, tx| {
         let occasion = Occasion::read(event)?;
-        verdict(accept(tx, &lite, &occasion))
+        verdict(match &lite.means.people {
+            Some(_) => later(tx, &lite, &occasion),
+            None => first(tx, &lite, &occasion),
+        })
     })
 }
 
-/// Accepts in the caller's transaction.
-pub(super) fn accept(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<Accepted, BoardError> {
-    let mut planner = Planner::new(&lite.workflows, occasion)?;
-    let members = directory::members(tx, (&occasion.to, None, CHUNK))?;
+/// Accepts its first chunk.
+fn first(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<(), BoardError> {
+    let accepted = accept(tx, lite, occasion, None)?;
+    lite.means.pend(occasion, &accepted);
+    Ok(())
+}
+
+/// Writes down that all of it is left to do, where who is meant is not ours to know: it would be asked for within the
+/// transaction of the inbox.
+fn later(tx: &Transaction<'_>, lite: &Lite, occasion: &Occasion) -> Result<(), BoardError> {
+    let planner = Planner::later(&lite.means.workflows, occasion)?;
+    fanout::begin(tx, (occasion, &planner.workflow().name, None, 0))?;
+    Ok(())
+}
+
+/// Accepts in the caller's transaction, for the members of our tables or for the people that were asked for.
+pub(super) fn accept(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    occasion: &Occasion,
+    asked: Option<&Page>,
+) -> Result<Accepted, BoardError> {
+    let mut planner = Planner::new(&lite.means.workflows, occasion)?;
+    let (members, is_last) = directory::page(tx, (&occasion.to, None), asked)?;
     let counts = chunk::run(tx, lite, (&mut planner, occasion), &members)?;
-    let goes_on = match counts.reached(&members) {
-        (Some(cursor), true) => {
+    let goes_on = match counts.reached((&members, is_last)) {
+        (cursor @ Some(_), true) => {
             let workflow = &planner.workflow().name;
             fanout::begin(tx, (occasion, workflow, cursor, counts.stored))?
         }

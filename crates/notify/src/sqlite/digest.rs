@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use postrider_core::causes;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, attempt, chunk, directory, failed, micros, schema};
-use crate::board::work::{Counts, Due};
+use crate::board::work::{Asked, Counts, Due};
 use crate::plan::Planner;
 use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
-use crate::{BoardError, Member, Occasion, To};
+use crate::{BoardError, Member, Occasion};
 
 /// Whether this event is in a digest of the user already, open or told.
 const COLLECTED: &str =
@@ -82,36 +83,53 @@ fn collect_one(
 const CLAIM: &str = "SELECT id, workflow, user_id FROM notification_digest
     WHERE sent_at IS NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1";
 
-/// Makes the notification of one digest that is due; false when there is none. The inner error is that of a digest that
-/// cannot be told as it is: it is put off in the same transaction, so that it holds up nothing.
-pub(super) fn tell(tx: &Transaction<'_>, lite: &Lite) -> Result<Result<bool, BoardError>, BoardError> {
+/// The one whose reader was asked for, where nobody told it meanwhile.
+const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM notification_digest
+    WHERE sent_at IS NULL AND due_at <= ?1 AND id = ?2";
+
+/// The digest whose turn it is.
+pub(super) fn claim(tx: &Transaction<'_>, asked: Option<&Asked<Due>>) -> Result<Option<Due>, BoardError> {
     let now = schema::now(tx)?;
-    let due = tx.query_row(CLAIM, [now], |row| {
+    let read = |row: &Row<'_>| {
         Ok(Due {
             id: row.get(0)?,
             workflow: row.get(1)?,
             user: row.get(2)?,
         })
-    });
-    let due = due
-        .optional()
-        .map_err(|error| failed(error, "taking the next digest"))?;
-    let Some(due) = due else {
-        return Ok(Ok(false));
     };
-    let reason = attempt(tx, || make(tx, lite, &due))?.err();
-    let closed = match &reason {
-        None => tx
+    let due = match asked {
+        None => tx.query_row(CLAIM, [now], read),
+        Some(Asked { of, .. }) => tx.query_row(CLAIM_ASKED, [now, of.id], read),
+    };
+    let due = due.optional();
+    Ok(due.map_err(|error| failed(error, "taking the next digest"))?)
+}
+
+/// Makes the notification of one digest that is due, and answers its workflow; None when there is none. The inner error
+/// is that of a digest that cannot be told as it is: it is put off in the same transaction, so that it holds up
+/// nothing.
+pub(super) fn tell(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    asked: Option<&Asked<Due>>,
+) -> Result<Result<Option<String>, BoardError>, BoardError> {
+    let Some(due) = claim(tx, asked)? else {
+        return Ok(Ok(None));
+    };
+    let made = attempt(tx, || make(tx, lite, &due, asked))?;
+    let now = schema::now(tx)?;
+    let closed = match &made {
+        Ok(()) => tx
             .execute(FORGET, [due.id])
             .and_then(|_| tx.execute(TOLD, [due.id, now])),
         // A minute: soon after the configuration was mended, and not in a loop until then.
-        Some(reason) => {
+        Err(error) => {
             let later = now.saturating_add(micros(Duration::from_secs(60)));
-            tx.execute(PUT_OFF, params![due.id, reason, later])
+            tx.execute(PUT_OFF, params![due.id, causes(error), later])
         }
     };
     closed.map_err(|error| failed(error, "closing a digest"))?;
-    Ok(reason.map_or(Ok(true), |reason| Err(BoardError::Occasion(reason))))
+    Ok(made.map(|()| Some(due.workflow)))
 }
 
 /// Of what was told only the ids are needed any more.
@@ -131,14 +149,14 @@ const ITEMS: &str = "SELECT occasion, (SELECT count(*) FROM notification_digest_
     ) summed WHERE before < ?3 ORDER BY id DESC";
 
 /// Where nothing was collected, or whoever it was for is gone, there is nobody to tell and nothing to say.
-fn make(tx: &Transaction<'_>, lite: &Lite, due: &Due) -> Result<(), BoardError> {
+fn make(tx: &Transaction<'_>, lite: &Lite, due: &Due, asked: Option<&Asked<Due>>) -> Result<(), BoardError> {
     let collected = collected(tx, due.id).map_err(|error| failed(error, "reading what was collected"))?;
-    let to = To::User(due.user.clone());
-    let members = directory::members(tx, (&to, None, 1))?;
+    let asked = asked.map(Asked::page).transpose()?;
+    let (members, _) = directory::page(tx, (&due.to(), None), asked)?;
     if collected.texts.is_empty() || members.is_empty() {
         return Ok(());
     }
-    let mut planner = Planner::digest(&lite.workflows, due, &collected)?;
+    let mut planner = Planner::digest(&lite.means.workflows, due, &collected)?;
     let plan = planner.plan(&members)?;
     let counts = chunk::store(tx, lite, planner.subject(), &plan.notifications)?;
     planner.told(&counts)

@@ -5,7 +5,8 @@ use rusqlite::{Row, Transaction, params};
 
 use super::{SqliteBoard, failed};
 use crate::directory::{refuse_unfit, refuse_unfit_id};
-use crate::{Channel, Directory, Member, Preference, Preferences, Recipient, To};
+use crate::people::{self, Page, as_store_error, kept_elsewhere};
+use crate::{CHUNK, Channel, Directory, Member, Preference, Preferences, Recipient, To};
 
 const ONE: &str = "SELECT r.id, r.name, r.locale, r.email, r.push_url FROM notification_recipient r
     WHERE r.id = ?1 AND r.id > ?2 LIMIT ?3";
@@ -52,6 +53,40 @@ fn read(
         });
     }
     Ok(members)
+}
+
+/// Those who are next, and whether nobody comes behind them: of our tables, or the people that were asked for.
+pub(super) fn page(
+    tx: &Transaction<'_>,
+    (to, after): (&To, Option<&str>),
+    asked: Option<&Page>,
+) -> Result<(Vec<Member>, bool), StoreError> {
+    match asked {
+        Some(page) => Ok((wanting(tx, &page.people)?, page.is_last)),
+        None => {
+            let members = members(tx, (to, after, CHUNK))?;
+            let is_last = members.len() < CHUNK;
+            Ok((members, is_last))
+        }
+    }
+}
+
+/// These people, with what they want as this transaction sees it.
+fn wanting(tx: &Transaction<'_>, people: &[Recipient]) -> Result<Vec<Member>, StoreError> {
+    let read = || {
+        let mut members = Vec::with_capacity(people.len());
+        let mut said = tx.prepare_cached(PREFERENCES)?;
+        for person in people {
+            let preferences = said.query_map([&person.id], preference)?;
+            let preferences = preferences.filter_map(Result::transpose);
+            members.push(Member {
+                recipient: person.clone(),
+                preferences: Preferences(preferences.collect::<Result<_, _>>()?),
+            });
+        }
+        Ok(members)
+    };
+    read().map_err(|error| failed(error, "reading what people want"))
 }
 
 fn recipient(row: &Row<'_>) -> rusqlite::Result<Recipient> {
@@ -111,14 +146,26 @@ impl SqliteBoard {
 }
 
 impl Directory for SqliteBoard {
+    fn keeps_people(&self) -> bool {
+        self.lite.means.people.is_none()
+    }
+
     fn members<'a>(
         &'a self,
         to: &'a To,
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Member>, StoreError>> {
-        let (to, after) = (to.clone(), after.map(str::to_owned));
-        Box::pin(self.read(move |tx, _| members(tx, (&to, after.as_deref(), limit))))
+        Box::pin(async move {
+            if let Some(own) = &self.lite.means.people {
+                let page = people::page(&**own, (to, after, limit)).await;
+                let people = page.map_err(as_store_error)?.people;
+                return self.read(move |tx, _| wanting(tx, &people)).await;
+            }
+            let (to, after) = (to.clone(), after.map(str::to_owned));
+            self.read(move |tx, _| members(tx, (&to, after.as_deref(), limit)))
+                .await
+        })
     }
 
     fn recipient<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Member>, StoreError>> {
@@ -138,6 +185,9 @@ impl Directory for SqliteBoard {
                 push_url,
             } = recipient.clone();
             refuse_unfit_id(&id)?;
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
             let or_empty = Option::unwrap_or_default;
             let texts = vec![id, name, or_empty(locale), or_empty(email), or_empty(push_url)];
             // What is empty is as good as missing, in all three.
@@ -152,12 +202,15 @@ impl Directory for SqliteBoard {
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
         let id = id.to_owned();
-        Box::pin(self.transaction(move |tx, _| {
+        Box::pin(self.transaction(move |tx, lite| {
             let delete =
                 |table, column| tx.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [&id]);
-            let gone = delete("notification_subscription", "user_id")
-                .and_then(|_| delete("notification_preference", "user_id"))
-                .and_then(|_| delete("notification_recipient", "id"));
+            let gone = match lite.means.people {
+                Some(_) => delete("notification_preference", "user_id"),
+                None => delete("notification_subscription", "user_id")
+                    .and_then(|_| delete("notification_preference", "user_id"))
+                    .and_then(|_| delete("notification_recipient", "id")),
+            };
             Ok(gone.map_err(|error| failed(error, "removing a recipient"))? > 0)
         }))
     }
@@ -165,12 +218,13 @@ impl Directory for SqliteBoard {
     fn subscribe<'a>(&'a self, topic: &'a str, ids: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {
         let sql = "INSERT INTO notification_subscription (topic, user_id) VALUES (?1, ?2)
             ON CONFLICT (topic, user_id) DO NOTHING";
-        Box::pin(self.execute(
-            sql,
-            vec![topic.to_owned()],
-            Some(ids.to_vec()),
-            "subscribing recipients",
-        ))
+        Box::pin(async move {
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
+            let (topic, ids) = (vec![topic.to_owned()], Some(ids.to_vec()));
+            self.execute(sql, topic, ids, "subscribing recipients").await
+        })
     }
 
     fn unsubscribe<'a>(
@@ -179,12 +233,13 @@ impl Directory for SqliteBoard {
         ids: &'a [String],
     ) -> BoxFuture<'a, Result<u64, StoreError>> {
         let sql = "DELETE FROM notification_subscription WHERE topic = ?1 AND user_id = ?2";
-        Box::pin(self.execute(
-            sql,
-            vec![topic.to_owned()],
-            Some(ids.to_vec()),
-            "unsubscribing recipients",
-        ))
+        Box::pin(async move {
+            if !self.keeps_people() {
+                return Err(kept_elsewhere());
+            }
+            let (topic, ids) = (vec![topic.to_owned()], Some(ids.to_vec()));
+            self.execute(sql, topic, ids, "unsubscribing recipients").await
+        })
     }
 
     fn topics<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
@@ -208,11 +263,19 @@ impl Directory for SqliteBoard {
         Box::pin(async move {
             let channel = preference.channel.map(Channel::as_str).unwrap_or_default();
             let category = preference.category.as_deref().unwrap_or_default();
-            let sql = "INSERT INTO notification_preference (user_id, channel, category, wanted)
+            let own = "INSERT INTO notification_preference (user_id, channel, category, wanted)
+                VALUES (?1, ?2, ?3, ?4 = 'on')
+                ON CONFLICT (user_id, channel, category) DO UPDATE SET wanted = excluded.wanted";
+            let ours = "INSERT INTO notification_preference (user_id, channel, category, wanted)
                 SELECT r.id, ?2, ?3, ?4 = 'on' FROM notification_recipient r WHERE r.id = ?1
                 ON CONFLICT (user_id, channel, category) DO UPDATE SET wanted = excluded.wanted";
             let wanted = if preference.on { "on" } else { "off" };
             let texts = [id, channel, category, wanted].map(str::to_owned).to_vec();
+            let sql = match self.keeps_people() {
+                true => ours,
+                false if self.recipient(id).await?.is_none() => return Ok(false),
+                false => own,
+            };
             let said = self
                 .execute(sql, texts, None, "storing what a recipient wants")
                 .await?;

@@ -1,19 +1,20 @@
 //! Occasions with more members than one chunk: each further chunk is a transaction of its own.
 
-use postrider_core::StoreError;
+use postrider_core::{StoreError, causes};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, attempt, chunk, directory, failed, schema};
 use crate::board::keep::keep;
-use crate::board::work::Claimed;
+use crate::board::work::{Asked, Claimed};
 use crate::plan::Planner;
-use crate::{BoardError, CHUNK, FanOut, Occasion, Step};
+use crate::{BoardError, FanOut, Occasion, Step};
 
-/// Writes down that members are left behind this one; answers whether there is anything to go on with. An event that
-/// was accepted before has its fan-out already: that goes on where it is, and one that stood aside is tried again.
+/// Writes down that members are left behind this one, or all of them; answers whether there is anything to go on with.
+/// An event that was accepted before has its fan-out already: that goes on where it is, and one that stood aside is
+/// tried again.
 pub(super) fn begin(
     tx: &Transaction<'_>,
-    (occasion, workflow, cursor, stored): (&Occasion, &str, &str, u64),
+    (occasion, workflow, cursor, stored): (&Occasion, &str, Option<&str>, u64),
 ) -> Result<bool, BoardError> {
     let text = keep(occasion)?;
     let stored = i64::try_from(stored).unwrap_or(i64::MAX);
@@ -29,6 +30,10 @@ pub(super) fn begin(
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
     WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1";
 
+/// The one that people were asked for, where it still is where it was then.
+const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
+    WHERE event_id = ?1 AND cursor IS ?2 AND finished_at IS NULL AND problem IS NULL";
+
 fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     Ok(Claimed {
         event_id: row.get(0)?,
@@ -38,24 +43,36 @@ fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     })
 }
 
+/// The fan-out whose turn it is.
+pub(super) fn next(
+    tx: &Transaction<'_>,
+    asked: Option<&Asked<Claimed>>,
+) -> Result<Option<Claimed>, BoardError> {
+    let next = match asked {
+        None => tx.query_row(CLAIM, [], claimed),
+        Some(Asked { of, .. }) => tx.query_row(CLAIM_ASKED, params![of.event_id, of.cursor], claimed),
+    };
+    let next = next.optional();
+    Ok(next.map_err(|error| failed(error, "taking the next fan-out"))?)
+}
+
 /// Stores the next chunk of one fan-out. The inner error is that of a fan-out which cannot go on as it is: the reason
 /// is committed and nothing else of the chunk, and the fan-out stands aside until it is resumed.
 pub(super) fn step(
     tx: &Transaction<'_>,
     lite: &Lite,
+    asked: Option<&Asked<Claimed>>,
 ) -> Result<Result<Option<Step>, BoardError>, BoardError> {
-    let claimed = tx.query_row(CLAIM, [], claimed).optional();
-    let Some(claimed) = claimed.map_err(|error| failed(error, "taking the next fan-out"))? else {
+    let Some(claimed) = next(tx, asked)? else {
         return Ok(Ok(None));
     };
-    let reason = match attempt(tx, || go_on(tx, lite, &claimed))? {
-        Ok(step) => return Ok(Ok(Some(step))),
-        Err(reason) => reason,
-    };
-    let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
-    let done = tx.execute(sql, params![claimed.event_id, reason]);
-    done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
-    Ok(Err(BoardError::Occasion(reason)))
+    let stepped = attempt(tx, || go_on(tx, lite, &claimed, asked))?;
+    if let Err(error) = &stepped {
+        let sql = "UPDATE notification_fanout SET problem = ?2 WHERE event_id = ?1";
+        let done = tx.execute(sql, params![claimed.event_id, causes(error)]);
+        done.map_err(|error| failed(error, "writing down why a fan-out does not go on"))?;
+    }
+    Ok(stepped.map(Some))
 }
 
 /// Those that stand aside are tried again.
@@ -81,13 +98,20 @@ pub(super) fn progress(tx: &Transaction<'_>, event_id: &str) -> Result<Option<Fa
     found.map_err(|error| failed(error, "looking how far a fan-out is"))
 }
 
-fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, BoardError> {
+/// It is finished when the last page was looked at to its end.
+fn go_on(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    claimed: &Claimed,
+    asked: Option<&Asked<Claimed>>,
+) -> Result<Step, BoardError> {
     let Claimed { event_id, cursor, .. } = claimed;
     let occasion = claimed.occasion()?;
-    let mut planner = Planner::going_on(&lite.workflows, &claimed.workflow, &occasion)?;
-    let members = directory::members(tx, (&occasion.to, cursor.as_deref(), CHUNK))?;
+    let mut planner = Planner::going_on(&lite.means.workflows, &claimed.workflow, &occasion)?;
+    let asked = asked.map(Asked::page).transpose()?;
+    let (members, is_last) = directory::page(tx, (&occasion.to, cursor.as_deref()), asked)?;
     let counts = chunk::run(tx, lite, (&mut planner, &occasion), &members)?;
-    let (last, more) = counts.reached(&members);
+    let (last, more) = counts.reached((&members, is_last));
     let (cursor, finished) = (last.or(cursor.as_deref()), !more);
     let stored = i64::try_from(counts.stored).unwrap_or(i64::MAX);
     let finished_at = finished.then(|| schema::now(tx)).transpose()?;
@@ -96,5 +120,5 @@ fn go_on(tx: &Transaction<'_>, lite: &Lite, claimed: &Claimed) -> Result<Step, B
         params![event_id, cursor, stored, finished_at],
     );
     moved.map_err(|error| failed(error, "moving a fan-out on"))?;
-    Ok(counts.step(event_id, finished))
+    Ok(counts.step(claimed, finished))
 }

@@ -1,7 +1,8 @@
 //! Notifications in SQLite.
 //!
 //! `accept` takes occasions, `chunk` stores what was planned for some members, `fanout` goes on with the rest and
-//! `digest` tells what was collected; `directory`, `feed` and `deliveries` are what people and services ask.
+//! `digest` tells what was collected, `own` both where people are kept elsewhere; `request` knows keys again;
+//! `directory`, `feed`, `deliveries` and `standing` are what people and services ask.
 
 mod accept;
 mod chunk;
@@ -10,8 +11,11 @@ mod digest;
 mod directory;
 mod fanout;
 mod feed;
+mod own;
 mod purge;
+mod request;
 mod schema;
+mod standing;
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +27,10 @@ use postrider_sqlite::{Outbox, SqliteEffects, SqliteHandler, error_kind};
 use rusqlite::Transaction;
 
 use crate::board::fault;
-use crate::{Accepted, Board, BoardError, FanOut, Occasion, Purged, Step, Workflows};
+use crate::board::means::Means;
+use crate::{
+    Accepted, Board, BoardError, FanOut, Occasion, People, Purged, Standing, Step, Tally, Workflows,
+};
 use schema::Names;
 
 /// Notifications in SQLite, in the file of a consumer. Clones are the same board.
@@ -56,10 +63,11 @@ pub struct SqliteBoard {
 }
 
 /// What work in a transaction needs.
+#[derive(Clone)]
 struct Lite {
     outbox: Outbox,
     names: Names,
-    workflows: Arc<Workflows>,
+    means: Means,
 }
 
 impl fmt::Debug for SqliteBoard {
@@ -78,10 +86,24 @@ impl SqliteBoard {
         let lite = Lite {
             outbox,
             names,
-            workflows,
+            means: Means::new(workflows),
         };
         Self {
             effects,
+            lite: Arc::new(lite),
+        }
+    }
+
+    /// The same board, which asks this directory who is there instead of its own tables. What people want is still kept
+    /// here. Every board on one file must have the same.
+    ///
+    /// A listener then stores only that there is something to tell: a [`crate::Worker`] asks and tells, so that the
+    /// directory holds up no queue.
+    pub fn with_directory(self, people: Arc<dyn People>) -> Self {
+        let mut lite = Lite::clone(&self.lite);
+        lite.means.people = Some(people);
+        Self {
+            effects: self.effects,
             lite: Arc::new(lite),
         }
     }
@@ -125,15 +147,38 @@ impl Board for SqliteBoard {
     }
 
     fn sql(&self) -> String {
-        self.lite.names.tables(&self.lite.workflows)
+        self.lite.names.tables(&self.lite.means.workflows)
     }
 
     fn accept(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
-        Box::pin(self.transaction(move |tx, lite| accept::accept(tx, lite, &occasion)))
+        Box::pin(async move {
+            let (asked, of) = (self.lite.means.ask(&occasion.to).await?, occasion.clone());
+            let accepted =
+                self.transaction(move |tx, lite| accept::accept(tx, lite, &occasion, asked.as_ref()));
+            self.lite.means.counted(&of, accepted.await)
+        })
+    }
+
+    fn request(&self, occasion: Occasion) -> BoxFuture<'_, Result<Accepted, BoardError>> {
+        Box::pin(async move {
+            let (asked, of) = (self.lite.means.ask(&occasion.to).await?, occasion.clone());
+            let accepted =
+                self.transaction(move |tx, lite| request::accept(tx, lite, &occasion, asked.as_ref()));
+            self.lite.means.counted(&of, accepted.await)
+        })
     }
 
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>> {
-        Box::pin(async { self.transaction(fanout::step).await? })
+        Box::pin(async {
+            let stepped = match &self.lite.means.people {
+                Some(people) => own::step(self, &**people).await?,
+                None => {
+                    self.transaction(|tx, lite| fanout::step(tx, lite, None))
+                        .await??
+                }
+            };
+            Ok(self.lite.means.stepped(stepped))
+        })
     }
 
     fn resume(&self) -> BoxFuture<'_, Result<u64, BoardError>> {
@@ -146,7 +191,24 @@ impl Board for SqliteBoard {
     }
 
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>> {
-        Box::pin(async { self.transaction(digest::tell).await? })
+        Box::pin(async {
+            let told = match &self.lite.means.people {
+                Some(people) => own::digest(self, &**people).await?,
+                None => {
+                    self.transaction(|tx, lite| digest::tell(tx, lite, None))
+                        .await??
+                }
+            };
+            Ok(self.lite.means.tally.told(told))
+        })
+    }
+
+    fn standing(&self) -> BoxFuture<'_, Result<Standing, StoreError>> {
+        Box::pin(self.read(|tx, _| standing::standing(tx)))
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.lite.means.tally
     }
 
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>> {
@@ -158,12 +220,12 @@ impl Board for SqliteBoard {
     }
 }
 
-/// Runs a part of a transaction that may fail on its own: what it wrote is undone then, and the reason is answered, so
-/// that it can be committed.
+/// Runs a part of a transaction that may fail on its own. The inner error is one of this part: what it wrote is undone,
+/// and the reason can be committed.
 fn attempt<T>(
     tx: &Transaction<'_>,
     part: impl FnOnce() -> Result<T, BoardError>,
-) -> Result<Result<T, String>, BoardError> {
+) -> Result<Result<T, BoardError>, BoardError> {
     let begun = tx.execute_batch("SAVEPOINT part");
     begun.map_err(|error| failed(error, "beginning a part of a transaction"))?;
     let error = match part() {
@@ -172,7 +234,7 @@ fn attempt<T>(
     };
     match error.aside() {
         // Some errors have undone the whole transaction.
-        Some(reason) if tx.execute_batch("ROLLBACK TO part").is_ok() => Ok(Err(reason)),
+        Some(aside) if tx.execute_batch("ROLLBACK TO part").is_ok() => Ok(Err(aside)),
         _ => Err(error),
     }
 }

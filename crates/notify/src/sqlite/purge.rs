@@ -36,6 +36,10 @@ const ITEMS: &str = "DELETE FROM notification_digest_item WHERE digest_id IN (
 const DIGESTS: &str = "DELETE FROM notification_digest WHERE id IN (
         SELECT id FROM notification_digest WHERE sent_at < ?1 ORDER BY sent_at, id LIMIT ?2)";
 
+/// Keys of requests.
+const REQUESTS: &str = "DELETE FROM notification_request WHERE event_id IN (
+        SELECT event_id FROM notification_request WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+
 /// Removes at most so many of each.
 pub(super) fn purge(
     tx: &Transaction<'_>,
@@ -56,9 +60,11 @@ fn remove(tx: &Transaction<'_>, lite: &Lite, (before, limit): (i64, i64)) -> rus
     let fan_outs = tx.execute(FANOUTS, [before, limit])?;
     tx.execute(ITEMS, [before, limit])?;
     let digests = tx.execute(DIGESTS, [before, limit])?;
+    let requests = tx.execute(REQUESTS, [before, limit])?;
     Ok(Purged {
         notifications: notifications as u64,
         fan_outs: fan_outs as u64,
         digests: digests as u64,
+        requests: requests as u64,
     })
 }

@@ -62,7 +62,7 @@ pub(super) fn migrate(tx: &Transaction<'_>, lite: &Lite) -> Result<(), BoardErro
         let groups = groups(tx, lite, rule);
         rule.refuse(groups.map_err(|error| failed(error, "looking for rows that are there twice"))?)?;
     }
-    let made = tx.execute_batch(&lite.names.tables(&lite.workflows));
+    let made = tx.execute_batch(&lite.names.tables(&lite.means.workflows));
     Ok(made.map_err(|error| failed(error, "making the tables of notifications"))?)
 }
 

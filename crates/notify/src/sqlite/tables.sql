@@ -97,3 +97,11 @@ CREATE TABLE IF NOT EXISTS notification_digest_item (
     created_at INTEGER NOT NULL DEFAULT ({now})
 ) STRICT;
 CREATE INDEX IF NOT EXISTS notification_digest_item_of ON notification_digest_item (digest_id, id);
+
+-- What was asked for by a key, so that the key is not used for something else.
+CREATE TABLE IF NOT EXISTS notification_request (
+    event_id    TEXT PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    created_at  INTEGER NOT NULL DEFAULT ({now})
+) STRICT;
+CREATE INDEX IF NOT EXISTS notification_request_time ON notification_request (created_at);

@@ -1,5 +1,7 @@
 //! What services ask for.
 
+use std::sync::atomic::Ordering;
+
 use postrider_notify::Recipient;
 use postrider_notify::http::Options;
 use serde_json::json;
@@ -32,6 +34,64 @@ async fn the_same_request_twice_is_one_notification() {
     assert_eq!(one["notification"], first["notification"]);
     let unread = served.ask().get("/feed/ada/unread").await.is(200);
     assert_eq!(unread, json!({ "unread": 1 }));
+}
+
+/// Where nothing is stored that could be compared, and where nothing is told at all.
+#[tokio::test]
+async fn a_key_is_for_one_digest_or_topic_only() {
+    let served = with_people(Options::default(), &["ada", "ben"]).await;
+    let mut liked = shipped("ada", "A-1");
+    liked["event_type"] = json!("PostLiked");
+    let ask = served.ask().key("digest");
+    ask.post("/notifications", &liked).await.is(202);
+    let mut other = liked.clone();
+    other["payload"] = json!({ "order": "A-2" });
+    let refused = ask.post("/notifications", &other).await;
+    assert_eq!(refused.refused(422), "idempotency_key_reused");
+    ask.post("/notifications", &liked).await.is(200);
+    // A topic that nobody is in, and then somebody: its key was for nothing, so it may be used.
+    let ask = served.ask().key("topic");
+    let to = |topic: &str| {
+        let mut body = shipped("ada", "A-1");
+        body["to"] = json!({ "topic": topic });
+        body
+    };
+    ask.post("/notifications", &to("nobody")).await.is(202);
+    served.board.subscribe("all", &["ada".to_owned()]).await.unwrap();
+    ask.post("/notifications", &to("all")).await.is(202);
+    let refused = ask.post("/notifications", &to("others")).await;
+    assert_eq!(refused.refused(422), "idempotency_key_reused");
+}
+
+#[tokio::test]
+async fn of_two_at_once_with_one_key_one_counts() {
+    let served = with_people(Options::default(), &["ada", "ben"]).await;
+    for n in 0..10 {
+        let ask = served.ask().key(&format!("k{n}"));
+        let (ada, ben) = (shipped("ada", "A-1"), shipped("ben", "A-1"));
+        let answers = tokio::join!(ask.post("/notifications", &ada), ask.post("/notifications", &ben));
+        let mut codes = [answers.0.code, answers.1.code];
+        codes.sort_unstable();
+        assert_eq!(codes, [201, 422], "{answers:?}");
+    }
+}
+
+/// Whoever delivers is told at once, and only when there is something to deliver.
+#[tokio::test]
+async fn what_is_stored_rings() {
+    let served = with_people(Options::default(), &["ada"]).await;
+    let ask = served.ask().key("k1");
+    let rung = || served.bell.load(Ordering::SeqCst);
+    ask.post("/notifications", &shipped("ada", "A-1")).await.is(201);
+    assert_eq!(rung(), 1);
+    ask.post("/notifications", &shipped("ada", "A-1")).await.is(200);
+    served.ask().get("/recipients/ada").await.is(200);
+    assert_eq!(rung(), 1);
+    let mut all = shipped("ada", "A-2");
+    all["to"] = json!({ "topic": "t" });
+    served.board.subscribe("t", &["ada".to_owned()]).await.unwrap();
+    served.ask().key("k2").post("/notifications", &all).await.is(202);
+    assert_eq!(rung(), 2);
 }
 
 #[tokio::test]

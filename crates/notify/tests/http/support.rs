@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use postrider_core::{Schema, Timestamp};
 use postrider_notify::http::{Api, Demo, DemoUser, Options, Sample};
-use postrider_notify::{Audience, Board, Channel, Occasion, SqliteBoard, To, Workflow, Workflows};
+use postrider_notify::{
+    Audience, Board, Channel, Digest, Occasion, People, SqliteBoard, To, Workflow, Workflows,
+};
 use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,6 +27,8 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<std::io::Result<()>>,
+    /// How often a call said that it stored something.
+    pub(crate) bell: Arc<AtomicUsize>,
     _folder: TempDir,
 }
 
@@ -77,8 +83,23 @@ pub(crate) async fn with_people(options: Options, people: &[&str]) -> Served {
 
 pub(crate) async fn served_at(address: &str, options: Options) -> Served {
     let folder = tempfile::tempdir().unwrap();
-    let board = board(&folder).await;
-    let api = Api::new(board.clone(), options);
+    let board = Arc::new(board(&folder).await);
+    serve((address, options), board, folder).await
+}
+
+/// On loopback, with people who are kept elsewhere.
+pub(crate) async fn served_with(options: Options, people: impl People + 'static) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let board = board(&folder).await.with_directory(Arc::new(people));
+    serve(("127.0.0.1:0", options), Arc::new(board), folder).await
+}
+
+async fn serve((address, options): (&str, Options), board: Arc<dyn Board>, folder: TempDir) -> Served {
+    let bell = Arc::new(AtomicUsize::new(0));
+    let ring = bell.clone();
+    let api = Api::new(board.clone(), options).on_stored(move || {
+        ring.fetch_add(1, Ordering::SeqCst);
+    });
     let listener = TcpListener::bind(address).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let stop = CancellationToken::new();
@@ -89,11 +110,12 @@ pub(crate) async fn served_at(address: &str, options: Options) -> Served {
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         stop,
         task,
+        bell,
         _folder: folder,
     }
 }
 
-async fn board(folder: &TempDir) -> Arc<dyn Board> {
+pub(crate) async fn board(folder: &TempDir) -> SqliteBoard {
     let path = folder.path().join("notify.db");
     let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
     store.up().await.unwrap();
@@ -101,7 +123,7 @@ async fn board(folder: &TempDir) -> Arc<dyn Board> {
     effects.migrate().await.unwrap();
     let board = SqliteBoard::new(effects, Outbox::default(), Arc::new(workflows()));
     board.migrate().await.unwrap();
-    Arc::new(board)
+    board
 }
 
 fn workflows() -> Workflows {
@@ -119,7 +141,13 @@ fn workflows() -> Workflows {
         resource: Some("{{ payload.order }}".to_owned()),
         ..workflow("followed", "UserFollowed", "social", &[Channel::InApp])
     };
-    Workflows::new(vec![audience], vec![shipped, followed]).unwrap()
+    let liked = Workflow {
+        digest: Some(Digest {
+            window: Duration::from_secs(3_600),
+        }),
+        ..workflow("liked", "PostLiked", "social", &[Channel::InApp])
+    };
+    Workflows::new(vec![audience], vec![shipped, followed, liked]).unwrap()
 }
 
 fn workflow(name: &str, event_type: &str, category: &str, channels: &[Channel]) -> Workflow {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Console, Effects, Received, Schema, Store};
-use postrider_notify::{Board, SqliteBoard, Workflows};
+use postrider_notify::{Board, People, SqliteBoard, Workflows};
 use postrider_sqlite::{Inbox, Outbox, SqliteEffects, SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 
@@ -60,6 +60,24 @@ impl Bench for Sqlite {
     ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
         Box::pin(async {
             let handler = self.board(workflows).handler();
+            self.effects()
+                .apply("notify".into(), deliveries.into(), handler)
+                .await
+        })
+    }
+
+    fn open_own(&self, workflows: Arc<Workflows>, people: Arc<dyn People>) -> BoxFuture<'_, Arc<dyn Board>> {
+        Box::pin(async { Arc::new(self.board(workflows).with_directory(people)) as Arc<dyn Board> })
+    }
+
+    fn deliver_own(
+        &self,
+        workflows: Arc<Workflows>,
+        people: Arc<dyn People>,
+        deliveries: Vec<Received>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        Box::pin(async {
+            let handler = self.board(workflows).with_directory(people).handler();
             self.effects()
                 .apply("notify".into(), deliveries.into(), handler)
                 .await

@@ -1,6 +1,6 @@
-//! `postrider notify show`: a notification, and what became of each delivery.
+//! `postrider notify show`: a notification, and what became of each delivery; or what is not done yet.
 
-use postrider_notify::{Delivery, DeliveryState, Notification};
+use postrider_notify::{Board, Delivery, DeliveryState, Notification};
 use serde_json::json;
 
 use crate::cli::NotifyShowArgs;
@@ -15,6 +15,9 @@ const MOST: usize = 100;
 pub async fn show(config: &Config, out: Output, args: &NotifyShowArgs) -> Result<Done, Failure> {
     let (settings, _) = notify::configured(config)?;
     let board = notify::ready(config).await?;
+    if args.id.is_none() && args.event.is_none() {
+        return standing(&settings.outbox, &*board, out).await;
+    }
     let asked = match (args.id, &args.event) {
         (Some(id), _) => board.notification(id).await.map(Vec::from_iter),
         (None, event) => board.of_event(event.as_deref().unwrap_or_default(), MOST).await,
@@ -44,6 +47,29 @@ pub async fn show(config: &Config, out: Output, args: &NotifyShowArgs) -> Result
         out.line(text(one))?;
     }
     Ok(Done::Fine)
+}
+
+/// What stands aside needs somebody, so it is no success.
+async fn standing(outbox: &str, board: &dyn Board, out: Output) -> Result<Done, Failure> {
+    let standing = board.standing().await;
+    let standing = standing.map_err(|error| notify::failed(outbox, &error.into()))?;
+    let mut lines = vec![
+        format!(
+            "fan-outs  {} not finished, {} of them aside",
+            standing.fan_outs, standing.fan_outs_aside
+        ),
+        format!(
+            "digests   {} not told, {} of them aside",
+            standing.digests, standing.digests_aside
+        ),
+    ];
+    let aside = standing.aside.iter();
+    lines.extend(aside.map(|one| format!("  {}: {}", cell(&one.event_id), cell(&one.problem))));
+    out.either(&json!(standing), lines.join("\n"))?;
+    match standing.fan_outs_aside + standing.digests_aside {
+        0 => Ok(Done::Fine),
+        _ => Ok(Done::Found),
+    }
 }
 
 fn text(one: &Notification) -> String {

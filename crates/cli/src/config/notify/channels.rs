@@ -79,7 +79,11 @@ impl EmailTable {
     }
 
     /// Checks everything but whether the server is there. No call may outlast the time that the relay gives it.
-    pub fn resolve(table: Spanned<Self>, limit: Duration) -> Result<Email, Problem> {
+    pub fn resolve(
+        table: Spanned<Self>,
+        limit: Duration,
+        signing: Option<&Secret>,
+    ) -> Result<Email, Problem> {
         let span = table.span();
         let table = table.into_inner();
         let missing = || Problem::new("the key `url` is missing").at(span.clone());
@@ -105,7 +109,13 @@ impl EmailTable {
             options = options.ca_file(file.into_inner());
         }
         if let Some(unsubscribe) = table.unsubscribe {
+            if unsubscribe.get_ref().contains("{signature}") && signing.is_none() {
+                let text = "{signature} is made with the `secret` of [notify], and there is none";
+                let help = "set `secret_file` in [notify] to a file with a long random text".to_owned();
+                return Err(Problem::new(text).at(unsubscribe.span()).help(help));
+            }
             options = options.unsubscribe(unsubscribe.into_inner());
+            options.unsubscribe_secret = signing.cloned();
         }
         // A batch and two letters that take their time are over before the relay gives the call up: what was sent by
         // then would be sent again.

@@ -167,17 +167,18 @@ impl NotifyTable {
         let limit = beside.relay.settings.publish_timeout;
         let email = table
             .email
-            .map(|table| channels::EmailTable::resolve(table, limit));
+            .map(|table| channels::EmailTable::resolve(table, limit, secret.as_ref()));
         let push = table.push.map(|table| channels::PushTable::resolve(table, limit));
         let (email, push) = (email.transpose()?, push.transpose()?);
         let ways = [(Channel::Email, email.is_some()), (Channel::Push, push.is_some())];
-        let workflows = workflow::resolve(table.workflow, audiences, &ways, span)?;
+        let keep = table.keep.map_or(Some(DEFAULT_KEEP), |keep| keep.0);
+        let workflows = workflow::resolve(table.workflow, audiences, (&ways, keep), span)?;
         Ok(Notify {
             outbox,
             listen,
             token,
             secret,
-            keep: table.keep.map_or(Some(DEFAULT_KEEP), |keep| keep.0),
+            keep,
             queues,
             queue_of,
             workflows: Arc::new(workflows),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use postrider_notify::{Audience, Channel, Digest, Wording, Workflow, Workflows};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::Text;
-use crate::config::duration::Span;
+use crate::config::duration::{Span, show};
 use crate::config::error::Problem;
 use crate::config::nearest::suggestion;
 use crate::config::scalar::word;
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for ChannelWord {
 pub fn resolve(
     tables: Vec<Spanned<WorkflowTable>>,
     audiences: Vec<Audience>,
-    ways: &[(Channel, bool)],
+    (ways, keep): (&[(Channel, bool)], Option<Duration>),
     at: Range<usize>,
 ) -> Result<Workflows, Problem> {
     if tables.is_empty() {
@@ -70,11 +71,28 @@ pub fn resolve(
     let mut checked = None;
     for table in tables {
         let span = table.get_ref().name.span();
+        remembered(table.get_ref(), keep)?;
         workflows.push(workflow(table.into_inner(), &audiences, ways)?);
         let all = Workflows::new(audiences.clone(), workflows.clone());
         checked = Some(all.map_err(|error| Problem::new(error.to_string()).at(span))?);
     }
     checked.ok_or_else(|| Problem::new("no workflow is configured"))
+}
+
+/// What was told is known for as long as its notification is kept, and no longer.
+fn remembered(table: &WorkflowTable, keep: Option<Duration>) -> Result<(), Problem> {
+    let (Some(period), Some(keep)) = (&table.period, keep) else {
+        return Ok(());
+    };
+    if period.0 <= keep {
+        return Ok(());
+    }
+    let (period, keep) = (show(period.0), show(keep));
+    let text = format!(
+        "its period is {period}, and notifications are kept for {keep}: what was told before that would be told again"
+    );
+    let help = format!("set `keep` in [notify] to at least \"{period}\", or give it a shorter period");
+    Err(Problem::new(text).at(table.name.span()).help(help))
 }
 
 fn workflow(

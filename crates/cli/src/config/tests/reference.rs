@@ -170,8 +170,8 @@ fn the_reference_sets_every_key_of_notifications() {
     assert_eq!(notify.queue_of["GUEST"], "guests");
     let (name, view) = ("GUEST".to_owned(), "guest_notification".to_owned());
     assert_eq!(notify.workflows.audiences(), [Audience { name, view }]);
-    let [booked] = notify.workflows.all() else {
-        panic!("one workflow")
+    let [booked, waitlist] = notify.workflows.all() else {
+        panic!("two workflows")
     };
     assert_eq!(
         (&*booked.name, &*booked.category, &*booked.locale),
@@ -183,15 +183,14 @@ fn the_reference_sets_every_key_of_notifications() {
     );
     assert_eq!(booked.channels, Channel::ALL);
     assert_eq!(booked.resource.as_deref(), Some("{{ payload.table }}"));
-    assert_eq!(
-        (booked.period, booked.digest),
-        (Some(secs(86_400)), Some(Digest { window: secs(600) }))
-    );
+    assert_eq!((booked.period, booked.digest), (Some(secs(86_400)), None));
+    assert_eq!(waitlist.digest, Some(Digest { window: secs(600) }));
     assert_eq!(booked.templates.len(), 3);
     let email = &notify.email.as_ref().expect("mail").options;
     assert_eq!((&*email.host, email.port), ("mail.internal", Some(2525)));
     assert_eq!(email.user.as_deref(), Some("shop"));
     assert!(email.password.is_some() && email.unsubscribe.is_some() && email.ca_file.is_some());
+    assert!(email.unsubscribe_secret.is_some());
     assert_eq!(email.security, postrider_notify::deliver::Security::None);
     assert!(
         email.allow_plain && email.timeout * 2 + email.batch_time < config.relay.settings.publish_timeout

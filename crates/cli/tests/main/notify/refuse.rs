@@ -59,6 +59,16 @@ fn mistakes_have_their_line() {
             "category = \"orders\"\naudiences = [\"CUSTOMERS\"]",
             "known here: CUSTOMER",
         ),
+        (
+            "category = \"orders\"",
+            "category = \"orders\"\nresource = \"\"\nperiod = \"120d\"",
+            "set `keep` in [notify] to at least \"120d\"",
+        ),
+        (
+            "category = \"orders\"",
+            "category = \"orders\"\nresource = \"\"\ndigest = \"10m\"",
+            "take the resource and its period away",
+        ),
         ("category = \"orders\"\n", "", "the key `category` is missing"),
         ("\"push\"]", "\"email\"]", "there is no [notify.email]"),
         ("\"push\"]", "\"fax\"]", "must be"),

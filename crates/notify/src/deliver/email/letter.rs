@@ -3,10 +3,11 @@
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message as Mail, MultiPart, SinglePart};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use postrider_core::{ErrorKind, Failure, Message};
+use postrider_core::{ErrorKind, Failure, Message, Secret};
 
 use super::super::read;
 use super::options::{EmailError, EmailOptions};
+use crate::http::sign_unsubscribe;
 use crate::text::{NAME, TITLE, all_lines, one_line};
 use crate::{Channel, Dispatch};
 
@@ -34,7 +35,7 @@ pub(super) struct Letter {
 /// Writes letters.
 pub(super) struct Writer {
     from: Mailbox,
-    unsubscribe: Option<String>,
+    unsubscribe: Option<(String, Option<Secret>)>,
 }
 
 impl Writer {
@@ -45,10 +46,19 @@ impl Writer {
             .map_err(|error: lettre::address::AddressError| EmailError::From(error.to_string()))?;
         if let Some(url) = &options.unsubscribe {
             check_url(url).map_err(|text| EmailError::Unsubscribe(text.to_owned()))?;
+            let is_signed = url.contains("{signature}");
+            let secret = options.unsubscribe_secret.as_ref();
+            if is_signed && secret.is_none_or(|secret| secret.expose().is_empty()) {
+                let text = "has {signature} in it, and there is no secret to sign with: set one";
+                return Err(EmailError::Unsubscribe(text.to_owned()));
+            }
         }
         Ok(Self {
             from: Mailbox::new(from.name.as_deref().map(|name| line(name, NAME)), from.email),
-            unsubscribe: options.unsubscribe.clone(),
+            unsubscribe: options
+                .unsubscribe
+                .clone()
+                .map(|url| (url, options.unsubscribe_secret.clone())),
         })
     }
 
@@ -76,8 +86,8 @@ impl Writer {
             .raw_header(HeaderValue::new(EVENT_ID, line(id, ID)))
             // Nobody's absence is to answer a machine.
             .raw_header(HeaderValue::new(AUTO_SUBMITTED, "auto-generated".to_owned()));
-        if let Some(url) = &self.unsubscribe {
-            let url = format!("<{}>", fill(url, &dispatch));
+        if let Some((url, secret)) = &self.unsubscribe {
+            let url = format!("<{}>", fill(url, secret.as_ref(), &dispatch));
             mail = mail
                 // One word of ASCII: encoded, no program would recognise it.
                 .raw_header(HeaderValue::dangerous_new_pre_encoded(
@@ -139,22 +149,29 @@ fn inner_id(id: &str) -> String {
     text
 }
 
-fn fill(url: &str, dispatch: &Dispatch) -> String {
+fn fill(url: &str, secret: Option<&Secret>, dispatch: &Dispatch) -> String {
     let part = |text| utf8_percent_encode(text, UNRESERVED).to_string();
-    // In two steps, because what is filled in has no braces left to be filled.
+    let signature = secret.map(|secret| sign_unsubscribe(secret, &dispatch.user_id));
+    // One after the other, because what is filled in has no braces left to be filled.
     url.replace("{user_id}", &part(&dispatch.user_id))
         .replace("{category}", &part(&dispatch.category))
+        .replace("{signature}", &signature.unwrap_or_default())
 }
 
 fn check_url(url: &str) -> Result<(), &'static str> {
-    let filled = url.replace("{user_id}", "").replace("{category}", "");
+    let names = ["{user_id}", "{category}", "{signature}"];
+    let filled = names
+        .iter()
+        .fold(url.to_owned(), |url, name| url.replace(name, ""));
     if !filled.starts_with("https://") {
         return Err("must begin with https://: mail programs call nothing else");
     }
     let printable = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | '{' | '}' | '"');
     match filled.chars().all(printable) {
         true => Ok(()),
-        false => Err("may have {user_id} and {category} in it, and otherwise only characters of a url"),
+        false => Err(
+            "may have {user_id}, {category} and {signature} in it, and otherwise only characters of a url",
+        ),
     }
 }
 

@@ -63,8 +63,11 @@ pub struct EmailOptions {
     /// time-out and 5 s it must stay below the relay's `publish_timeout`, or what was sent counts as lost and is sent
     /// again.
     pub batch_time: Duration,
-    /// The url by which a reader unsubscribes with one click (RFC 8058), with `{user_id}` and `{category}` in it.
+    /// The url by which a reader unsubscribes with one click (RFC 8058), with `{user_id}`, `{category}` and
+    /// `{signature}` in it. Without a signature anybody could turn off the mail of somebody whose id they know.
     pub unsubscribe: Option<String>,
+    /// What `{signature}` is made with, see [`crate::http::sign_unsubscribe`]: the secret of the feeds.
+    pub unsubscribe_secret: Option<Secret>,
     /// Connections at a time.
     pub connections: usize,
     /// What this machine calls itself; None: its address.
@@ -82,6 +85,7 @@ postrider_core::setters! {
         timeout: Duration,
         batch_time: Duration,
         unsubscribe: impl Into<String> => Some(unsubscribe.into()),
+        unsubscribe_secret: impl Into<Secret> => Some(unsubscribe_secret.into()),
         /// At least one.
         connections: usize => connections.max(1),
         hello: impl Into<String> => Some(hello.into()),
@@ -104,6 +108,7 @@ impl EmailOptions {
             timeout: TIMEOUT,
             batch_time: BATCH_TIME,
             unsubscribe: None,
+            unsubscribe_secret: None,
             connections: CONNECTIONS,
             hello: None,
             max_message_bytes: MAX_MESSAGE_BYTES,

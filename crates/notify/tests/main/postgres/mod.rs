@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Console, Effects, Received, Schema, Store};
-use postrider_notify::{Board, PgBoard, Workflows};
+use postrider_notify::{Board, People, PgBoard, Workflows};
 use postrider_postgres::{Inbox, Outbox, PgEffects, PgOptions, PgStore};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 use tokio_postgres::{Client, NoTls};
@@ -84,6 +84,24 @@ impl Bench for Pg {
             let effects = self.effects();
             let handler = PgBoard::new(effects.clone(), Outbox::default(), workflows).handler();
             effects.apply("notify".into(), deliveries.into(), handler).await
+        })
+    }
+
+    fn open_own(&self, workflows: Arc<Workflows>, people: Arc<dyn People>) -> BoxFuture<'_, Arc<dyn Board>> {
+        Box::pin(async { Arc::new(self.board(workflows).with_directory(people)) as Arc<dyn Board> })
+    }
+
+    fn deliver_own(
+        &self,
+        workflows: Arc<Workflows>,
+        people: Arc<dyn People>,
+        deliveries: Vec<Received>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>> {
+        Box::pin(async move {
+            let handler = self.board(workflows).with_directory(people).handler();
+            self.effects()
+                .apply("notify".into(), deliveries.into(), handler)
+                .await
         })
     }
 

@@ -8,7 +8,10 @@ pub(crate) mod digest;
 pub(crate) mod directory;
 pub(crate) mod fanout;
 pub(crate) mod feed;
+pub(crate) mod keys;
 pub(crate) mod once;
+pub(crate) mod outage;
+pub(crate) mod own;
 pub(crate) mod preferences;
 pub(crate) mod purge;
 pub(crate) mod schema;
@@ -21,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{Applied, ApplyError, BoxFuture, Console, Received, Store};
-use postrider_notify::{Board, Workflows};
+use postrider_notify::{Board, People, Workflows};
 
 /// How a store lends itself to the suite: one fresh database, with the tables of an inbox and of an outbox named
 /// `outbox` in it, and nothing of a board yet. Dropped at the end of the case.
@@ -33,6 +36,17 @@ pub(crate) trait Bench: Send + Sync {
     fn deliver(
         &self,
         workflows: Arc<Workflows>,
+        deliveries: Vec<Received>,
+    ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>>;
+
+    /// The same as `open`, with people who are kept elsewhere.
+    fn open_own(&self, workflows: Arc<Workflows>, people: Arc<dyn People>) -> BoxFuture<'_, Arc<dyn Board>>;
+
+    /// The same as `deliver`, with people who are kept elsewhere.
+    fn deliver_own(
+        &self,
+        workflows: Arc<Workflows>,
+        people: Arc<dyn People>,
         deliveries: Vec<Received>,
     ) -> BoxFuture<'_, Result<Vec<Applied>, ApplyError>>;
 
@@ -118,6 +132,27 @@ macro_rules! board_suite {
                 topics_have_members_in_the_order_of_bytes
                 nobody_is_a_member_who_is_not_known
                 preferences_are_replaced
+            }
+            keys {
+                the_first_that_counts_is_known_again
+                of_two_at_once_one_counts
+                a_key_for_nobody_is_free
+                it_is_known_as_long_as_notifications_are
+            }
+            outage {
+                a_worker_says_when_it_is_well_again
+                what_stands_aside_is_counted
+            }
+            own {
+                it_is_asked_instead_of_the_tables
+                preferences_are_kept_here
+                a_listener_does_not_wait_for_it
+                while_it_fails_nothing_is_stored
+                long_words_make_short_chunks
+                what_the_database_refuses_stands_aside
+                it_may_change_between_pages
+                two_that_ask_store_each_page_once
+                a_digest_waits_for_it
             }
             feed {
                 nobody_sees_anothers

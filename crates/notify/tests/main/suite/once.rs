@@ -99,29 +99,32 @@ pub(crate) async fn an_event_of_another_user_is_no_duplicate(bench: &dyn Bench) 
     assert_eq!((nobody.stored, nobody.one), (0, None));
 }
 
+/// An event of the customer ann, as a listener receives it.
+pub(crate) fn received(event_type: &str, id: &str, payload: &str) -> Received {
+    let event = Event::builder(event_type)
+        .id(id)
+        .aggregate("CUSTOMER", "ann")
+        .json(payload);
+    let event = event.build().expect("an event");
+    let message = encode(
+        Envelope::Flat,
+        &event,
+        &event.order_key(),
+        Address::default(),
+        String::new(),
+    );
+    let incoming = Incoming {
+        message: message.expect("a message"),
+        tag: 1,
+        redelivered: 0,
+    };
+    Received::open(Envelope::Flat, &incoming).expect("opened")
+}
+
 /// `duplicate delivery` of document 004: the inbox and the notification are of one transaction.
 pub(crate) async fn a_listener_stores_with_its_inbox(bench: &dyn Bench) {
     let board = with(bench, &["ann"]).await;
-    let event = |id: &str, payload: &str| {
-        let event = Event::builder("UserFollowed")
-            .id(id)
-            .aggregate("CUSTOMER", "ann")
-            .json(payload);
-        let event = event.build().expect("an event");
-        let message = encode(
-            Envelope::Flat,
-            &event,
-            &event.order_key(),
-            Address::default(),
-            String::new(),
-        );
-        let incoming = Incoming {
-            message: message.expect("a message"),
-            tag: 1,
-            redelivered: 0,
-        };
-        Received::open(Envelope::Flat, &incoming).expect("opened")
-    };
+    let event = |id: &str, payload: &str| received("UserFollowed", id, payload);
     let good = event(
         "e1",
         r#"{"recipientType": "USER", "followerId": "bob", "who": "Bob"}"#,

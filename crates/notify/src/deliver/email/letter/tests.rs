@@ -174,6 +174,22 @@ fn ids_are_the_same_at_every_repetition_and_different_for_different_events() {
     assert_eq!(inner_id("a>\r\n.é"), "a=3E=0D=0A=2E=C3=A9");
 }
 
+/// What stands in a mail turns mail off, and opens no feed.
+#[test]
+fn the_link_to_unsubscribe_is_signed() {
+    let secret = Secret::new("s3cret");
+    let url = "https://shop.example/unsubscribe/{user_id}?category={category}&signature={signature}";
+    let options = EmailOptions::new("mail.example.com", "noreply@shop.example");
+    let options = options.unsubscribe(url).unsubscribe_secret("s3cret");
+    let letter = Writer::new(&options).unwrap();
+    let letter = letter.letter(&message("e-1", &dispatch())).unwrap();
+    let text = String::from_utf8(letter.content).unwrap();
+    let signature = sign_unsubscribe(&secret, "u-1");
+    let link = format!("<https://shop.example/unsubscribe/u-1?category=orders&signature={signature}>");
+    assert!(text.contains(&link), "{text}");
+    assert!(!text.contains(&crate::http::sign(&secret, "u-1")));
+}
+
 #[test]
 fn options_that_cannot_work_are_named() {
     let options = || EmailOptions::new("mail.example.com", "noreply@shop.example");
@@ -200,4 +216,7 @@ fn options_that_cannot_work_are_named() {
         wrong(options().unsubscribe("https://a/{user_id}/{category}")),
         None
     );
+    let signed = || options().unsubscribe("https://a/{user_id}?by={signature}");
+    assert!(wrong(signed()).unwrap().contains("no secret to sign with"));
+    assert_eq!(wrong(signed().unsubscribe_secret("s3cret")), None);
 }
