@@ -28,6 +28,10 @@ impl Received {
         let opened = open(envelope, &incoming.message)?;
         let mut message = incoming.message.clone();
         message.event_id = opened.event_id;
+        for (name, value) in opened.headers {
+            message.headers.retain(|(known, _)| *known != name);
+            message.headers.push((name, value));
+        }
         Ok(Self {
             record_id: message.event_id.to_string(),
             message,
@@ -146,6 +150,29 @@ mod tests {
         ] {
             assert!(!refused.unwrap().may_pass());
         }
+    }
+
+    #[test]
+    fn what_a_flat_body_says_is_known_without_headers() {
+        let message = Message {
+            event_id: "e-1".into(),
+            body: r#"{"event_type":"T","aggregate_type":"ORDER","aggregate_id":"7","payload":1}"#.into(),
+            ..received("application/json", None).message
+        };
+        let message = Message {
+            headers: vec![("event-type".to_owned(), String::new())],
+            ..message
+        };
+        let incoming = Incoming {
+            message,
+            tag: 1,
+            redelivered: 0,
+        };
+        let event = Received::open(Envelope::Flat, &incoming).unwrap();
+        assert_eq!(
+            (event.event_type(), event.aggregate_type(), event.aggregate_id()),
+            ("T", "ORDER", "7")
+        );
     }
 
     #[test]

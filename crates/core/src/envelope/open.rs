@@ -16,12 +16,14 @@ pub struct Opened {
     pub content_type: String,
     /// The payload as the producer stored it; None for an event without one.
     pub payload: Option<Bytes>,
+    /// What the body says of the event and no header does, by the names that those headers have.
+    pub headers: Vec<(String, String)>,
 }
 
 /// Takes an event out of its envelope; the payload is a part of the body and not copied, where it is JSON.
 ///
 /// Anybody may have put the message into the queue, so everything is checked that a handler relies on: that there is an
-/// id, one and the same at all places; that the content type is one the envelope can have; that the body is what it
+/// id, one and the same at all places, and no header that says something else than a flat body does; that the content type is one the envelope can have; that the body is what it
 /// calls itself; that JSON is nested no deeper than [`limits::JSON_DEPTH`]. An error names a place, never the content.
 ///
 /// ```
@@ -63,12 +65,16 @@ fn raw(message: &Message) -> Result<Opened, InvalidEvent> {
         event_id: message.event_id.clone(),
         content_type: message.content_type.clone(),
         payload,
+        headers: Vec::new(),
     })
 }
 
 #[derive(Deserialize)]
 struct Flat<'a> {
     event_id: Option<String>,
+    event_type: Option<String>,
+    aggregate_type: Option<String>,
+    aggregate_id: Option<String>,
     content_type: Option<String>,
     #[serde(borrow, default, deserialize_with = "present")]
     payload: Option<&'a RawValue>,
@@ -96,6 +102,7 @@ fn flat(message: &Message) -> Result<Opened, InvalidEvent> {
     })?;
     Ok(Opened {
         payload: payload(message, text, &flat)?,
+        headers: headers(message, &flat)?,
         event_id: one_id(message, flat.event_id)?,
         content_type: flat.content_type.unwrap_or_else(|| "application/json".to_owned()),
     })
@@ -121,6 +128,35 @@ fn one_id(message: &Message, inside: Option<String>) -> Result<EventId, InvalidE
         }
         _ => Ok(outside.clone()),
     }
+}
+
+/// A publisher that is no relay may say what happened in the body alone. Whoever says it twice says the same: routes go
+/// by headers and people read bodies, and an event must not be one thing to these and another to those.
+fn headers(message: &Message, flat: &Flat<'_>) -> Result<Vec<(String, String)>, InvalidEvent> {
+    let mut headers = Vec::new();
+    for (field, name, said) in [
+        ("event_type", header::EVENT_TYPE, &flat.event_type),
+        ("aggregate_type", header::AGGREGATE_TYPE, &flat.aggregate_type),
+        ("aggregate_id", header::AGGREGATE_ID, &flat.aggregate_id),
+    ] {
+        let Some(inside) = said.as_deref().filter(|said| !said.is_empty()) else {
+            continue;
+        };
+        match message.header(name).filter(|outside| !outside.is_empty()) {
+            Some(outside) if outside == inside => {}
+            Some(_) => {
+                let reason = format!(
+                    "is one in the body and another in the header {name}; have its publisher give one"
+                );
+                return Err(InvalidEvent::new(field, reason));
+            }
+            None => {
+                validate::name(field, inside, 1, limits::ID)?;
+                headers.push((name.to_owned(), inside.to_owned()));
+            }
+        }
+    }
+    Ok(headers)
 }
 
 fn payload(message: &Message, text: &str, flat: &Flat<'_>) -> Result<Option<Bytes>, InvalidEvent> {

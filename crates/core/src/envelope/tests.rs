@@ -179,6 +179,8 @@ fn what_cannot_be_opened_says_where_and_shows_no_content() {
         ("{\"content_type\":\"a/b\",\"payload\":1}", "payload: "),
         ("{\"payload_base64\":\"hunter2\"}", "payload_base64: "),
         ("{\"event_id\":\"e-2\",\"payload\":1}", "event_id: "),
+        ("{\"event_type\":\"Other\",\"payload\":1}", "event_type: "),
+        ("{\"aggregate_id\":\"hunter2\",\"payload\":1}", "aggregate_id: "),
     ] {
         let mut message = encoded(Envelope::Flat, &event());
         message.body = bytes::Bytes::copy_from_slice(body.as_bytes());
@@ -216,6 +218,22 @@ fn an_id_is_taken_from_where_there_is_one_and_must_be_a_good_one() {
     }
     message.event_id = "é".repeat(255).into();
     assert!(open(Envelope::Raw, &message).is_ok());
+}
+
+/// Whoever publishes without a relay may know no header, and a relay says everything twice.
+#[test]
+fn what_the_body_alone_says_is_taken_from_there() {
+    let mut message = encoded(Envelope::Flat, &event());
+    assert_eq!(open(Envelope::Flat, &message).unwrap().headers, []);
+    message.headers.clear();
+    message.body =
+        r#"{"event_id":"e-1","event_type":"T","aggregate_type":"","aggregate_id":"7","payload":{}}"#.into();
+    let found = open(Envelope::Flat, &message).unwrap().headers;
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(found, [header("event-type", "T"), header("aggregate-id", "7")]);
+    message.body = r#"{"event_id":"e-1","event_type":"a\nb","payload":{}}"#.into();
+    let error = open(Envelope::Flat, &message).unwrap_err();
+    assert_eq!(error.field, "event_type");
 }
 
 /// JSON as people and programs write it: any spacing, any escapes, duplicate keys, numbers of any size.
