@@ -132,7 +132,7 @@ fn job(job: &Job) -> Value {
 
 fn group(group: &Group) -> Value {
     json!({
-        "group": group.fingerprint,
+        "group": group.name,
         "destination": group.destination.as_ref().map(|name| name.as_str()),
         "error_kind": group.error_kind,
         "count": group.count,

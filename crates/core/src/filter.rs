@@ -22,7 +22,7 @@ pub struct Filter {
     pub destination: Option<DestinationName>,
     /// The kind of their last error, as stored.
     pub error_kind: Option<String>,
-    /// Which errors the last one is alike.
+    /// Which errors the last one is alike: the name of a [`Group`](crate::Group).
     pub error_group: Option<String>,
     /// In the id, the type, the key or the text of the last error, in any case. Never in the payload.
     pub text: Option<String>,

@@ -96,6 +96,9 @@ async fn matching(
     if rows == 0 {
         return total.nothing(out);
     }
+    if args.group.is_some() && counted.len() > 1 {
+        return Err(several(&counted));
+    }
     if args.dry_run {
         total.touched = rows;
         return total.report(out, &[]);
@@ -127,6 +130,16 @@ async fn matching(
         total.add_job(drive.on(job).await?);
     }
     total.report(out, &[])
+}
+
+/// The same failure in two databases has one name, and whoever gives it has looked at one of them.
+fn several(counted: &[(&Opened, u64)]) -> Failure {
+    let names: Vec<String> = counted
+        .iter()
+        .map(|(outbox, rows)| format!("{} ({rows})", outbox.name))
+        .collect();
+    Failure::input(format!("several outboxes have that group: {}", names.join(", ")))
+        .advice("say which with --outbox; nothing was changed")
 }
 
 /// How many rows a verb would change.

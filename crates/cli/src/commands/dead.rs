@@ -154,7 +154,7 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                     "outbox": name,
                     "destination": destination,
                     "error_kind": group.error_kind,
-                    "group": group.fingerprint,
+                    "group": group.name,
                     "count": group.count,
                     "dead": group.dead,
                     "example": group.example,
@@ -163,7 +163,7 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                 }))?;
             }
             rows.push(vec![
-                group.fingerprint,
+                group.name,
                 group.count.to_string(),
                 group.dead.to_string(),
                 cell(&group.error_kind),
