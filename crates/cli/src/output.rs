@@ -165,6 +165,14 @@ pub fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
+/// What verbs count: an event that goes to two destinations is two of them, because each is acted on by itself.
+pub fn deliveries(n: u64) -> String {
+    match n {
+        1 => "1 delivery".to_owned(),
+        n => format!("{n} deliveries"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

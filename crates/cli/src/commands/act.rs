@@ -13,7 +13,7 @@ use super::total::Total;
 use crate::args::ActArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::output::{Output, deliveries};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -105,7 +105,7 @@ async fn matching(
     }
     if !args.yes {
         // A filter may match more than its author thinks.
-        let question = format!("{} {}?", total.words.0, count(rows, "event"));
+        let question = format!("{} {}?", total.words.0, deliveries(rows));
         confirm(&question, "give --yes, or --dry-run to count")?;
     }
     let stop = signal::stop_token();

@@ -74,7 +74,7 @@ fn what_a_filter_leaves_out_is_said() {
         .run(&dry)
         .expect(0)
         .says("nothing to redrive")
-        .says("left out: 1 event in state SCHEDULED: it leaves at its time");
+        .says("left out: 1 delivery in state SCHEDULED: it leaves at its time");
     let json = place.run(&[&dry[..], &["--json"]].concat()).expect(0).json();
     assert_eq!(json["left_out"], serde_json::json!({ "SCHEDULED": 1 }));
     let place = refused();
