@@ -279,7 +279,8 @@ fn paused(one: &InForce) -> String {
         Scope::Key(key) => format!("the key {}", inert(key, limits::KEY)),
     };
     let (actor, since) = (inert(&one.actor, limits::KEY), one.since);
-    format!("{what} is paused by {actor} since {since}: `postrider resume` lets it go on")
+    let args = one.scope.as_args();
+    format!("{what} is paused by {actor} since {since}: `postrider resume{args}` lets it go on")
 }
 
 /// No connection is not the same as no work.
