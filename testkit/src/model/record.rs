@@ -96,6 +96,7 @@ pub(crate) fn sent_event(record: &Record) -> Sent {
         key: record.row.event.key_text().into_owned(),
         destination: record.destination.clone(),
         receipt: route.receipt,
+        replay: record.row.replay.clone().map(JobId),
     }
 }
 

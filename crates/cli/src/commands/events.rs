@@ -8,7 +8,7 @@ use super::record::{self, Beside};
 use crate::args::EventsArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Output, cell, key, time};
+use crate::output::{Output, cell, id, key, time};
 use crate::wire;
 
 pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<Done, Failure> {
@@ -94,7 +94,7 @@ fn row(outbox: &str, record: &EventRecord, filter: &Filter) -> Vec<String> {
         None => status.to_owned(),
     };
     vec![
-        cell(record.event_id.as_str()),
+        id(&record.event_id, record.replay.as_ref()),
         status,
         cell(&record.event_type),
         key(&record.key),

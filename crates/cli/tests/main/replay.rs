@@ -35,6 +35,14 @@ fn a_replayed_event_arrives_again_and_says_so() {
         (&"order-1".into(), &id.into())
     );
     place.run(&["show", "order-1"]).expect(0).says("the replay");
+    for command in ["events", "tail"] {
+        let listed = place.run(&[command]).expect(0).out;
+        let marked = listed.lines().filter(|line| line.contains("order-1 (copy)")).count();
+        let all = listed.lines().filter(|line| line.contains("order-1")).count();
+        assert_eq!((marked, all), (1, 2), "{command}: {listed}");
+    }
+    let last = place.run(&["tail", "-n", "1", "--json"]).expect(0).json();
+    assert_eq!(last["replay"], *id);
 }
 
 #[test]
