@@ -33,6 +33,7 @@ async fn a_destination_that_is_away_degrades_and_one_that_refuses_us_fails() {
     let answer = until(address, path, |answer| answer.code == 200).await;
     assert_eq!(answer.json()["status"], "healthy");
     assert_eq!(answer.json()["oldestUnpublished"], serde_json::Value::Null);
+    assert_eq!(answer.json()["pid"], std::process::id());
     assert_eq!(answer.json()["lagMinutes"], 0.0);
 
     sink.set_reachable(false);
