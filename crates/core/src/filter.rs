@@ -136,7 +136,9 @@ impl Filter {
         };
         let now = Timestamp(0);
         let routes = record.routes.iter();
-        let found: Vec<&Route> = routes.filter(|route| lasting.matches(record, route, now)).collect();
+        let found: Vec<&Route> = routes
+            .filter(|route| lasting.matches(record, route, now))
+            .collect();
         match found.is_empty() {
             true => record.routes.iter().collect(),
             false => found,

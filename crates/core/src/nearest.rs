@@ -47,7 +47,11 @@ mod tests {
         assert_eq!(nearest("yek", known), None);
         assert_eq!(nearest("ky", known), Some("key"));
         assert_eq!(nearest("tenant", known), None);
-        assert_eq!(nearest("ulr", ["user", "url"]), Some("url"), "letters change places first");
+        assert_eq!(
+            nearest("ulr", ["user", "url"]),
+            Some("url"),
+            "letters change places first"
+        );
         assert_eq!(nearest("", known), None);
         assert_eq!(nearest(&"x".repeat(1 << 20), known), None);
     }

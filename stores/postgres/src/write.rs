@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use postrider_core::{Failure, Leaves, Park, Settle, SettleParked, Then};
+use postrider_core::{Leaves, Park, Settle, SettleParked, Then};
 use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 

@@ -1,8 +1,7 @@
 //! The statements of a settle, and what each kind of entry does with them.
 
 use postrider_core::{
-    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind,
-    Then,
+    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind, Then,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 

@@ -71,7 +71,10 @@ fn a_pause_is_named_and_no_illness() {
         .iter()
         .zip(["", " --destination rabbit", " --key ORDER/42"])
     {
-        assert!(reason.text.contains(&format!("`postrider resume{args}`")), "{reason:?}");
+        assert!(
+            reason.text.contains(&format!("`postrider resume{args}`")),
+            "{reason:?}"
+        );
     }
     assert!(
         !health.reasons[0].text.contains('\n'),

@@ -87,7 +87,9 @@ fn row(outbox: &str, record: &EventRecord, filter: &Filter) -> Vec<String> {
     let matched = filter.matching(record);
     let worst = matched.first();
     let state = |route: &RecordedRoute| (route.status, route.error_kind.clone());
-    let same = matched.iter().filter(|route| worst.is_some_and(|worst| state(route) == state(worst)));
+    let same = matched
+        .iter()
+        .filter(|route| worst.is_some_and(|worst| state(route) == state(worst)));
     let status = worst.map_or(Status::Pending, |route| route.status).as_str();
     let status = match worst.and_then(|route| route.error_kind.as_deref()) {
         Some(kind) => format!("{status}: {}", cell(kind)),

@@ -132,10 +132,14 @@ fn running(stats: &Stats, starts: &str) -> impl Iterator<Item = String> {
         (some, total) => format!("{some} of {total} shards"),
     };
     let nobody = match (stats.relays.is_empty(), total.saturating_sub(owned)) {
-        (true, _) => Some(format!("no relay is running: nothing is published until one is (`{starts}`)")),
+        (true, _) => Some(format!(
+            "no relay is running: nothing is published until one is (`{starts}`)"
+        )),
         (false, 0) => None,
         (false, _) if owned == 0 => Some("nothing is published yet: no relay has its lease".to_owned()),
-        (false, left) => Some(format!("{left} of {total} shards are nobody's yet: their events wait")),
+        (false, left) => Some(format!(
+            "{left} of {total} shards are nobody's yet: their events wait"
+        )),
     };
     let relays = stats.relays.iter().map(|relay| {
         let (name, owns) = (cell(&relay.relay.0), of(relay.shards.len()));

@@ -101,7 +101,10 @@ fn every_verb_works_on_postgresql() {
     says(&edit, "1 delivery edited and redriven");
     place.run(&["run", "--until-empty"]).expect(1);
     place.mend();
-    says(&["dead", "redrive", "--group", group, "--yes"], "done, 1 delivery");
+    says(
+        &["dead", "redrive", "--group", group, "--yes"],
+        "done, 1 delivery",
+    );
     says(&["schedule", "move", "later-1", "--in", "2h"], "1 delivery moved");
     let cancel = ["schedule", "cancel", "later-1", "--reason", "not wanted"];
     says(&cancel, "1 delivery cancelled");

@@ -28,7 +28,10 @@ fn a_replayed_event_arrives_again_and_says_so() {
     let copies: Vec<&str> = arrived.lines().filter(|line| line.contains("order-1")).collect();
     assert_eq!(copies.len(), 2, "{arrived}");
     assert!(!copies[0].contains(id) && copies[1].contains(id), "{arrived}");
-    place.run(&["job", "resume", id]).expect(0).says("done, 1 delivery");
+    place
+        .run(&["job", "resume", id])
+        .expect(0)
+        .says("done, 1 delivery");
     let copies = place.run(&["events", "--replay", id, "--json"]).expect(0).json();
     assert_eq!(
         (&copies["event_id"], &copies["replay"]),
@@ -37,7 +40,10 @@ fn a_replayed_event_arrives_again_and_says_so() {
     place.run(&["show", "order-1"]).expect(0).says("the replay");
     for command in ["events", "tail"] {
         let listed = place.run(&[command]).expect(0).out;
-        let marked = listed.lines().filter(|line| line.contains("order-1 (copy)")).count();
+        let marked = listed
+            .lines()
+            .filter(|line| line.contains("order-1 (copy)"))
+            .count();
         let all = listed.lines().filter(|line| line.contains("order-1")).count();
         assert_eq!((marked, all), (1, 2), "{command}: {listed}");
     }

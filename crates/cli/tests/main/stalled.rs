@@ -91,7 +91,15 @@ fn a_group_that_two_outboxes_have_needs_a_name() {
     let two = format!("[outbox.other]\nurl = \"sqlite:other.db\"\n{ORDERS_ONLY}");
     let place = Place::ready(&two);
     for outbox in ["main", "other"] {
-        let send = ["send", "--type", "T", "--aggregate", "TICKET/1", "--payload", "{}"];
+        let send = [
+            "send",
+            "--type",
+            "T",
+            "--aggregate",
+            "TICKET/1",
+            "--payload",
+            "{}",
+        ];
         place.run(&[&send[..], &["--outbox", outbox]].concat()).expect(0);
     }
     place.run(&["run", "--until-empty"]).expect(1);
