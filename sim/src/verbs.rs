@@ -208,7 +208,8 @@ impl World {
             .parked()
             .filter(|parked| parked.can_redrive())
             .map(|parked| {
-                let group = parked.failure.as_ref().map(postrider_core::Failure::group);
+                let failure = parked.failure.as_ref();
+                let group = failure.map(|failure| failure.group(parked.destination.as_ref()));
                 let event = &parked.row.event;
                 let key = event.key_text().into_owned();
                 (event.id.clone(), group, key, parked.destination.clone())

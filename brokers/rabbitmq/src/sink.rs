@@ -97,6 +97,10 @@ impl Sink for RabbitSink {
         Box::pin(async move { drop(self.inner.link.live().await) })
     }
 
+    fn trouble(&self) -> Option<Failure> {
+        self.inner.link.trouble()
+    }
+
     fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {
         Box::pin(async move {
             if batch.is_empty() {

@@ -95,6 +95,14 @@ impl Link {
         }
     }
 
+    /// Why the last attempt to connect failed, while there is no connection; none of one that was closed on purpose.
+    pub(crate) fn trouble(&self) -> Option<Failure> {
+        match &*self.shared.state.borrow() {
+            State::Down(failure) if !self.is_closed() => Some(failure.clone()),
+            State::Down(_) | State::Up(_) | State::Connecting => None,
+        }
+    }
+
     /// Cuts a connection that is no longer trusted; another is made at once.
     pub(crate) fn give_up(&self, live: &Live) {
         live.cut();
@@ -156,9 +164,17 @@ async fn supervise(shared: Arc<Shared>) {
         };
         failures += 1;
         let (kind, reason) = (failure.kind.as_str(), &*failure.text);
+        let advice = failure.kind.policy().sentence;
         // At doubling distances: an outage is worth a line, not one at every try.
         match failures.is_power_of_two() {
-            true => tracing::warn!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
+            true => tracing::warn!(
+                connection,
+                kind,
+                reason,
+                advice,
+                failures,
+                "cannot connect to RabbitMQ"
+            ),
             false => tracing::debug!(connection, kind, reason, failures, "cannot connect to RabbitMQ"),
         }
         let pauses = match failure.kind {

@@ -155,6 +155,20 @@ impl Watched {
         let destinations = self.relay.router().destinations().iter();
         destinations.map(|one| one.name.to_string()).collect()
     }
+
+    /// Everything that takes nothing. A circuit says since when; without one there was nothing to send yet.
+    fn away(&self, circuits: &[OpenCircuit]) -> Vec<OpenCircuit> {
+        let is_open = |name: &str| circuits.iter().any(|circuit| circuit.destination == name);
+        let untried = self.relay.trouble().into_iter();
+        let untried = untried.filter(|(name, _)| !is_open(name.as_str()));
+        let untried = untried.map(|(destination, failure)| OpenCircuit {
+            destination: destination.to_string(),
+            kind: failure.kind,
+            text: failure.text,
+            open_for: Duration::ZERO,
+        });
+        circuits.iter().cloned().chain(untried).collect()
+    }
 }
 
 impl Inner {
@@ -213,8 +227,9 @@ impl Inner {
                 failing_for,
             })
             .collect();
+        let away = outbox.away(&circuits);
         Picture {
-            health: judge(sample.seen.as_ref(), &circuits, &calls, &self.options.thresholds),
+            health: judge(sample.seen.as_ref(), &away, &calls, &self.options.thresholds),
             name: outbox.name.clone(),
             routes: outbox.routes(),
             sample,

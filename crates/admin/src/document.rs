@@ -132,7 +132,7 @@ fn job(job: &Job) -> Value {
 
 fn group(group: &Group) -> Value {
     json!({
-        "group": group.fingerprint,
+        "group": group.name,
         "destination": group.destination.as_ref().map(|name| name.as_str()),
         "error_kind": group.error_kind,
         "count": group.count,
@@ -199,6 +199,8 @@ fn health(level: Level, numbers: &Numbers, reasons: Vec<Value>, known: bool) -> 
         "failed": number(numbers.failed),
         "oldestUnpublished": numbers.oldest.map(|(at, _)| at.to_string()),
         "lagMinutes": known.then(|| hundredths(lag.as_secs_f64() / 60.0)),
+        // Two processes may want one address, and whoever asks there must be able to tell which of them answers.
+        "pid": std::process::id(),
         "reasons": reasons,
     })
 }

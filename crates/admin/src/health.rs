@@ -94,7 +94,7 @@ pub struct OpenCircuit {
     pub kind: ErrorKind,
     /// The destination's own words, inert.
     pub text: Box<str>,
-    /// For how long.
+    /// For how long; zero: nothing was tried yet, and there is no connection to try it with.
     pub open_for: Duration,
 }
 
@@ -279,7 +279,8 @@ fn paused(one: &InForce) -> String {
         Scope::Key(key) => format!("the key {}", inert(key, limits::KEY)),
     };
     let (actor, since) = (inert(&one.actor, limits::KEY), one.since);
-    format!("{what} is paused by {actor} since {since}: `postrider resume` lets it go on")
+    let args = one.scope.as_args();
+    format!("{what} is paused by {actor} since {since}: `postrider resume{args}` lets it go on")
 }
 
 /// No connection is not the same as no work.
@@ -323,11 +324,15 @@ fn open(circuit: &OpenCircuit) -> Reason {
         circuit.kind.as_str(),
         circuit.kind.policy().sentence,
     );
-    let (text, open_for) = (&circuit.text, shown(circuit.open_for));
+    let text = &circuit.text;
+    let what = match circuit.open_for.is_zero() {
+        true => "cannot be connected to".to_owned(),
+        false => format!("takes nothing for {}", shown(circuit.open_for)),
+    };
     Reason {
         level,
         word,
-        text: format!("{destination:?} takes nothing for {open_for} ({kind}: {text}). {advice}"),
+        text: format!("{destination:?} {what} ({kind}: {text}). {advice}"),
     }
 }
 

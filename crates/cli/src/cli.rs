@@ -167,10 +167,10 @@ Examples:
   postrider status --json
   postrider status --check || echo trouble
 
-DELIVERED (published in JSON) counts an event once per destination; RETRY,
-WAIT, HELD and SCHED are parked events that move by themselves, DUPL repeats
-that were not published again, DISC what was thrown away. Columns of zeros are
-left out.
+RETRY, WAIT, HELD and SCHED are parked and move by themselves. They, DEAD,
+DISC (thrown away) and DELIVERED (`published` in JSON) count an event once per
+destination; DUPL are repeats that were not published again. Columns of zeros
+are left out. Below, it names the relays that are alive and what they own.
 
 With --check, exit code 1 if there are more dead events than [health] max_dead,
 events refused for longer than relay.stalled_after, unpublished ones from

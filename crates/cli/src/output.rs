@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use postrider_core::{Timestamp, inert};
+use postrider_core::{EventId, JobId, Timestamp, inert};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -11,8 +11,8 @@ use crate::failure::Failure;
 /// The longest text in one cell of a table: an error text may have 2,000 characters, a screen has 100.
 const MAX_CELL: usize = 120;
 
-/// The widest column that others are aligned behind; an id of our own has 36 characters.
-const MAX_COLUMN: usize = 40;
+/// The widest column that others are aligned behind; an id of our own has 36 characters, and 43 as that of a copy.
+const MAX_COLUMN: usize = 44;
 
 /// What a line may take before it is broken.
 const SCREEN: usize = 100;
@@ -160,9 +160,26 @@ pub fn key(text: &str) -> String {
     cell(&text.replace('\u{1f}', "/"))
 }
 
+/// An event's id in a line; what a replay made of it says so, because it has the same id.
+pub fn id(event: &EventId, replay: Option<&JobId>) -> String {
+    let id = cell(event.as_str());
+    match replay {
+        Some(_) => format!("{id} (copy)"),
+        None => id,
+    }
+}
+
 /// `1 event`, `2 events`.
 pub fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// What verbs count: an event that goes to two destinations is two of them, because each is acted on by itself.
+pub fn deliveries(n: u64) -> String {
+    match n {
+        1 => "1 delivery".to_owned(),
+        n => format!("{n} deliveries"),
+    }
 }
 
 #[cfg(test)]

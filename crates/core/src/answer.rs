@@ -1,6 +1,7 @@
 //! What can become of a publish: four answers, never confused.
 
-use crate::fingerprint;
+use crate::DestinationName;
+use crate::fingerprint::group_name;
 use crate::text::{MAX_ERROR_TEXT, inert};
 
 /// The answer for one message.
@@ -50,9 +51,12 @@ impl Failure {
         self
     }
 
-    /// Which failures it is alike: what the stores keep as `error_group`.
-    pub fn group(&self) -> String {
-        fingerprint(&self.text)
+    /// Which failures of one destination it is alike: what the stores keep as `error_group`, and what people name a
+    /// group by. What one destination refuses is another group than what another refuses with the same words: whoever
+    /// throws a group away has looked at one of them.
+    pub fn group(&self, destination: Option<&DestinationName>) -> String {
+        let destination = destination.map_or("", DestinationName::as_str);
+        group_name(destination, self.kind.as_str(), &self.text)
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Filter {
     pub destination: Option<DestinationName>,
     /// The kind of their last error, as stored.
     pub error_kind: Option<String>,
-    /// Which errors the last one is alike.
+    /// Which errors the last one is alike: the name of a [`Group`](crate::Group).
     pub error_group: Option<String>,
     /// In the id, the type, the key or the text of the last error, in any case. Never in the payload.
     pub text: Option<String>,
@@ -124,6 +124,27 @@ impl Filter {
         (self.wants(Status::DeadLetter), live)
     }
 
+    /// The routes that it speaks of, of an event that it found: what a line about the event has to show. Ages are left
+    /// out, because they were judged by the database's clock. When none is left, because the event moved on since, it
+    /// is all of them.
+    pub fn matching<'a>(&self, record: &'a EventRecord) -> Vec<&'a Route> {
+        let lasting = Self {
+            older_than: None,
+            newer_than: None,
+            failing_for: None,
+            ..self.clone()
+        };
+        let now = Timestamp(0);
+        let routes = record.routes.iter();
+        let found: Vec<&Route> = routes
+            .filter(|route| lasting.matches(record, route, now))
+            .collect();
+        match found.is_empty() {
+            true => record.routes.iter().collect(),
+            false => found,
+        }
+    }
+
     /// Whether it speaks of a route of an event, at a moment by the database's clock.
     pub fn matches(&self, record: &EventRecord, route: &Route, now: Timestamp) -> bool {
         self.wants(route.status)
@@ -216,6 +237,37 @@ mod tests {
             timeline: Vec::new(),
             original: None,
         }
+    }
+
+    #[test]
+    fn of_several_routes_those_that_match_are_shown() {
+        let mut record = record();
+        record
+            .routes
+            .push(Route::new(Some("two".into()), Status::Published));
+        let shown = |filter: Filter| {
+            let routes = filter.matching(&record).into_iter();
+            routes.map(|route| route.status).collect::<Vec<_>>()
+        };
+        let with = |status: &[Status]| Filter {
+            status: status.to_vec(),
+            older_than: Some(Duration::MAX),
+            ..Filter::default()
+        };
+        assert_eq!(shown(with(&[])), [Status::Retrying, Status::Published]);
+        assert_eq!(shown(with(&[Status::Published])), [Status::Published]);
+        assert_eq!(
+            shown(Filter {
+                destination: Some("two".into()),
+                ..Filter::default()
+            }),
+            [Status::Published]
+        );
+        assert_eq!(
+            shown(with(&[Status::Held])),
+            [Status::Retrying, Status::Published],
+            "it moved on since it was found"
+        );
     }
 
     #[test]

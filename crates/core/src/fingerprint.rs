@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// The group that an error text belongs to: 16 hexadecimal digits. Quoted text, numbers and words with digits in them
+/// What an error text has in common with others: 16 hexadecimal digits. Quoted text, numbers and words with digits in them
 /// do not count, nor do case and blanks.
 ///
 /// ```
@@ -23,6 +23,21 @@ pub fn fingerprint(text: &str) -> String {
             false => hash.update(word.to_lowercase().as_bytes()),
         }
     }
+    short(hash)
+}
+
+/// The name of the group of failures that have a destination, a kind and the fingerprint of their text in common.
+pub(crate) fn group_name(destination: &str, kind: &str, text: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [destination, kind, &fingerprint(text)] {
+        hash.update(part.as_bytes());
+        // No name has it, so that no two parts run into each other.
+        hash.update(b"\0");
+    }
+    short(hash)
+}
+
+fn short(hash: Sha256) -> String {
     let digits = hash.finalize();
     digits[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

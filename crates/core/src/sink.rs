@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{AddressField, Answer, BoxFuture, Message};
+use crate::{AddressField, Answer, BoxFuture, Failure, Message};
 
 /// What a sink can do, as data: it chooses the conformance tests that apply and feeds the README's matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,12 @@ pub trait Sink: Send + Sync {
     /// first event. A destination that is away is no error: it is tried again by itself.
     fn connect(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    /// Why it has no connection at the moment, where it keeps one: with nothing to publish, nobody else finds out that
+    /// the password is wrong. Asked whenever somebody asks how an outbox is, so it must not wait for anything.
+    fn trouble(&self) -> Option<Failure> {
+        None
     }
 
     /// Publishes a batch and answers for every message, in the batch's order. An empty batch answers nothing and

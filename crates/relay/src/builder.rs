@@ -119,6 +119,16 @@ impl Relay {
         &self.inner.router
     }
 
+    /// The destinations whose sink has no connection at the moment, and why. A circuit opens with the first event that
+    /// finds no way; this is known before there is one.
+    pub fn trouble(&self) -> Vec<(DestinationName, Failure)> {
+        let destinations = self.inner.router.destinations().iter();
+        destinations
+            .zip(&self.inner.sinks)
+            .filter_map(|(destination, sink)| Some((destination.name.clone(), sink.trouble()?)))
+            .collect()
+    }
+
     /// By how much a run of this relay is behind the time at which its loop had to turn; zero while all is well. A loop
     /// turns several times per lease, so one that is late by more than a few seconds is stuck.
     pub fn late(&self) -> Duration {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use postrider_core::{Failure, Leaves, Park, Settle, SettleParked, Then};
+use postrider_core::{Leaves, Park, Settle, SettleParked, Then};
 use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 
@@ -180,6 +180,6 @@ fn park(park: &Park) -> Value {
         "maybe_sent": park.maybe_sent,
         "kind": failure.map(|failure| failure.kind.as_str()),
         "text": failure.map(|failure| storable(&failure.text)),
-        "alike": failure.map(Failure::group),
+        "alike": failure.map(|failure| failure.group(park.destination.as_ref())),
     })
 }

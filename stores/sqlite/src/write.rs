@@ -1,8 +1,7 @@
 //! The statements of a settle, and what each kind of entry does with them.
 
 use postrider_core::{
-    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind,
-    Then, fingerprint,
+    DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind, Then,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
@@ -391,7 +390,7 @@ impl<'a> Written<'a> {
             },
             error_kind: failure.map(|failure| failure.kind.as_str()),
             error_text: failure.map(|failure| &*failure.text),
-            error_group: failure.map(|failure| fingerprint(&failure.text)),
+            error_group: failure.map(|failure| failure.group(park.destination.as_ref())),
         }
     }
 }

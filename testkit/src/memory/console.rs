@@ -209,12 +209,13 @@ fn groups(model: &Model) -> Vec<Group> {
             continue;
         };
         let (first, last) = (time(first), time(last));
+        let name = failure.group(parked.destination.as_ref());
         let group = groups
-            .entry((parked.destination.clone(), failure.kind.as_str(), failure.group()))
+            .entry((parked.destination.clone(), failure.kind.as_str(), name.clone()))
             .or_insert_with(|| Group {
                 destination: parked.destination.clone(),
                 error_kind: failure.kind.as_str().to_owned(),
-                fingerprint: failure.group(),
+                name,
                 example: failure.text.to_string(),
                 count: 0,
                 dead: 0,

@@ -38,7 +38,7 @@ impl Model {
             attempts: parked.attempts,
             failures: parked.failures,
             error_kind: failure.map(|failure| failure.kind.as_str().to_owned()),
-            error_group: failure.map(postrider_core::Failure::group),
+            error_group: failure.map(|failure| failure.group(parked.destination.as_ref())),
             error: failure.map(|failure| failure.text.to_string()),
             failed: parked.failed.map(|(first, last)| (time(first), time(last))),
             next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
@@ -96,6 +96,7 @@ pub(crate) fn sent_event(record: &Record) -> Sent {
         key: record.row.event.key_text().into_owned(),
         destination: record.destination.clone(),
         receipt: route.receipt,
+        replay: record.row.replay.clone().map(JobId),
     }
 }
 

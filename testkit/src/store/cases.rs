@@ -178,6 +178,7 @@ cases! { $ store_suite, store, "Store"
         every_filter_finds_what_it_says [Console Lists];
         newest_first_is_the_reverse [Console Lists];
         failures_are_grouped_by_fingerprint [Console Groups];
+        a_group_is_of_one_destination_and_kind [Console Groups];
         a_group_follows_the_last_failure [Console Groups];
     }
     job {

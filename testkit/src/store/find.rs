@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use postrider_core::{
-    ErrorKind, Event, EventRecord, Failure, Filter, Leaves, List, Park, Settled, Status, Timestamp,
+    Act, ErrorKind, Event, EventRecord, Failure, Filter, Leaves, List, Park, Settled, Status, Timestamp, Verb,
 };
 
 use super::bench::Bench;
@@ -78,15 +78,45 @@ pub(super) async fn failures_are_grouped_by_fingerprint(bench: Bench) {
     assert_eq!(counts, [(3, 2), (1, 1)], "the most frequent first");
     assert!(groups[0].example.starts_with("no stock"), "{}", groups[0].example);
     assert!(groups[0].seen.0 <= groups[0].seen.1);
-    assert_eq!(
-        groups[0].fingerprint,
-        postrider_core::fingerprint("no stock for order 0")
-    );
+    let alike = Failure::new(ErrorKind::Rejected, "no stock for order 0");
+    assert_eq!(groups[0].name, alike.group(Some(&to("d"))));
     let of_group = Filter {
-        error_group: Some(groups[0].fingerprint.clone()),
+        error_group: Some(groups[0].name.clone()),
         ..Filter::default()
     };
     assert_eq!(listed(&bench, of_group, 10, false).await, ["a", "b", "e"]);
+}
+
+/// Whoever throws a group away has looked at one line: its name means that line and nothing beside it.
+pub(super) async fn a_group_is_of_one_destination_and_kind(bench: Bench) {
+    let failing = |name: Option<&str>, kind| Park::dead(name.map(to), Failure::new(kind, "not wanted"));
+    let parks = [
+        (event("a", "a"), failing(Some("d"), ErrorKind::Rejected)),
+        (event("b", "b"), failing(Some("e"), ErrorKind::Rejected)),
+        (event("c", "c"), failing(Some("d"), ErrorKind::TooLarge)),
+        (event("n", "n"), failing(None, ErrorKind::Rejected)),
+        (event("z", "z"), failing(Some("d"), ErrorKind::Rejected)),
+    ];
+    bench.parked(&parks).await;
+    let console = bench.console();
+    let groups = console.groups().await.expect("groups");
+    let names: BTreeSet<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!((groups.len(), names.len()), (4, 4), "{groups:?}");
+    for group in &groups {
+        let discard = Act {
+            verb: Verb::Discard("looked at".to_owned()),
+            filter: Filter {
+                error_group: Some(group.name.clone()),
+                ..Filter::default()
+            },
+            dry_run: true,
+            actor: "ann".to_owned(),
+            limit: 100,
+            from: None,
+        };
+        let would = console.act(discard).await.expect("counted");
+        assert_eq!(would.touched, group.count, "{group:?}");
+    }
 }
 
 /// A redriven row keeps its group until it fails in another way.
@@ -104,10 +134,8 @@ pub(super) async fn a_group_follows_the_last_failure(bench: Bench) {
     let groups = bench.console().groups().await.expect("groups");
     assert_eq!(groups.len(), 1);
     assert_eq!(groups[0].error_kind, "address_not_found");
-    assert_eq!(
-        groups[0].fingerprint,
-        postrider_core::fingerprint("no such queue")
-    );
+    let alike = Failure::new(ErrorKind::AddressNotFound, "no such queue");
+    assert_eq!(groups[0].name, alike.group(Some(&to("d"))));
 }
 
 /// One event in every state, and some more.

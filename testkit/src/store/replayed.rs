@@ -42,10 +42,15 @@ pub(super) async fn a_replay_goes_to_where_it_was_sent_or_is_told(bench: Bench) 
 
 pub(super) async fn replayed_rows_are_not_replayed_again(bench: Bench) {
     let relay = history(&bench, &[event("a", "k")]).await;
+    let mut of = vec![None];
     for _ in 0..2 {
         let job = replay(&bench, Replay::default(), Filter::default()).await;
         assert_eq!(copies(&bench, &relay, &job).await, pairs(&[("a", "d")]));
+        of.push(Some(job.id));
     }
+    let page = bench.console().sent(None, 10, None).await.expect("the history");
+    let replays: Vec<_> = page.events.into_iter().map(|sent| sent.replay).collect();
+    assert_eq!(replays, of, "a copy says which replay made it");
     let stats = bench.console().stats().await.expect("stats");
     assert_eq!(stats.published, 1, "copies are not counted as published");
 }

@@ -127,3 +127,18 @@ async fn bytes_in_small_pieces_are_put_together() {
     let ids = batch.iter().map(|message| message.event_id.to_string()).collect();
     check(&vhost, "sliced", &ids).await;
 }
+
+/// Nothing was published yet, and it is known that nothing could be. Health asks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sink_without_a_connection_says_why() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = nobody.local_addr().expect("an address").port();
+    drop(nobody);
+    let sink = open(RabbitOptions::new(format!("amqp://127.0.0.1:{port}")));
+    assert_eq!(sink.trouble(), None, "it was not asked to connect");
+    sink.connect().await;
+    let trouble = sink.trouble().expect("nobody listens there");
+    assert_eq!(trouble.kind, ErrorKind::Unreachable, "{trouble:?}");
+    sink.close().await;
+    assert_eq!(sink.trouble(), None, "it is closed on purpose");
+}

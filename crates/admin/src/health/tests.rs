@@ -66,6 +66,16 @@ fn a_pause_is_named_and_no_illness() {
     assert_eq!(health.problems().count(), 0);
     assert!(health.reasons[1].text.contains("the destination rabbit"));
     assert!(health.reasons[2].text.contains("ORDER/42"));
+    for (reason, args) in health
+        .reasons
+        .iter()
+        .zip(["", " --destination rabbit", " --key ORDER/42"])
+    {
+        assert!(
+            reason.text.contains(&format!("`postrider resume{args}`")),
+            "{reason:?}"
+        );
+    }
     assert!(
         !health.reasons[0].text.contains('\n'),
         "who it was is untrusted text"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_admin::Options;
-use postrider_core::{ErrorKind, StoreErrorKind};
+use postrider_core::{Answer, BoxFuture, Capabilities, ErrorKind, Failure, Message, Sink, StoreErrorKind};
 use postrider_memory::MemorySink;
 use postrider_testkit::MemoryStore;
 use postrider_testkit::faulty::{Fault, FaultyStore};
@@ -33,6 +33,7 @@ async fn a_destination_that_is_away_degrades_and_one_that_refuses_us_fails() {
     let answer = until(address, path, |answer| answer.code == 200).await;
     assert_eq!(answer.json()["status"], "healthy");
     assert_eq!(answer.json()["oldestUnpublished"], serde_json::Value::Null);
+    assert_eq!(answer.json()["pid"], std::process::id());
     assert_eq!(answer.json()["lagMinutes"], 0.0);
 
     sink.set_reachable(false);
@@ -120,4 +121,41 @@ async fn an_unknown_outbox_is_named_as_such() {
     }
     let answer = until(address, "/health/outbox", |answer| answer.code == 200).await;
     assert_eq!(answer.json()["outboxes"]["orders"]["status"], "healthy");
+}
+
+/// A broker that refused the login before there was an event to send.
+struct Refused(MemorySink);
+
+impl Sink for Refused {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn trouble(&self) -> Option<Failure> {
+        Some(Failure::new(ErrorKind::Credentials, "ACCESS_REFUSED"))
+    }
+
+    fn publish(&self, batch: Arc<[Message]>) -> BoxFuture<'_, Vec<Answer>> {
+        self.0.publish(batch)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.close()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_relay_that_is_refused_is_not_healthy() {
+    let (admin, _serving, address) = served(Options::default());
+    let store = MemoryStore::new(1);
+    let sink = Arc::new(Refused(MemorySink::new()));
+    let _relay = watched(&admin, Arc::new(store.clone()), &store, sink, None);
+    let answer = until(address, "/health/outbox", |answer| answer.code == 503).await;
+    let reason = &answer.json()["reasons"][0];
+    assert_eq!(reason["reason"], "auth");
+    let text = reason["text"].as_str().unwrap();
+    assert!(
+        text.contains("cannot be connected to (credentials: ACCESS_REFUSED)"),
+        "{text}"
+    );
 }

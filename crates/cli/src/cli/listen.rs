@@ -12,8 +12,9 @@ Examples:
     --http http://127.0.0.1:8080/events --broker events \\
     --consumer mailer --inbox main --dead-letters broker=dead
 
-2xx: done, and recorded. 408, 425, 429, 5xx and no answer: called again later.
-Any other 4xx: to the dead letters. Redirects are not followed.
+2xx: done, and recorded. 401, 403, 404, 405, 408, 425, 429, 5xx, a redirect (it
+is not followed) and no answer: called again later. Any other 4xx: to the dead
+letters.
 
 A call and its record are two steps: whoever dies between them calls again,
 with the same Idempotency-Key. docs/listener.md has the headers.";

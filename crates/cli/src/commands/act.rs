@@ -13,7 +13,7 @@ use super::total::Total;
 use crate::args::ActArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::output::{Output, deliveries};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -96,13 +96,16 @@ async fn matching(
     if rows == 0 {
         return total.nothing(out);
     }
+    if args.group.is_some() && counted.len() > 1 {
+        return Err(several(&counted));
+    }
     if args.dry_run {
         total.touched = rows;
         return total.report(out, &[]);
     }
     if !args.yes {
         // A filter may match more than its author thinks.
-        let question = format!("{} {}?", total.words.0, count(rows, "event"));
+        let question = format!("{} {}?", total.words.0, deliveries(rows));
         confirm(&question, "give --yes, or --dry-run to count")?;
     }
     let stop = signal::stop_token();
@@ -127,6 +130,16 @@ async fn matching(
         total.add_job(drive.on(job).await?);
     }
     total.report(out, &[])
+}
+
+/// The same failure in two databases has one name, and whoever gives it has looked at one of them.
+fn several(counted: &[(&Opened, u64)]) -> Failure {
+    let names: Vec<String> = counted
+        .iter()
+        .map(|(outbox, rows)| format!("{} ({rows})", outbox.name))
+        .collect();
+    Failure::input(format!("several outboxes have that group: {}", names.join(", ")))
+        .advice("say which with --outbox; nothing was changed")
 }
 
 /// How many rows a verb would change.

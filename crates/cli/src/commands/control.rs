@@ -24,9 +24,10 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
         let opened = wire::ready(name, outbox).await?;
         change(&opened, Control::Pause(scope.clone())).await?;
         let text = format!(
-            "{}: {} is paused; `postrider resume` with the same words lets it go on",
+            "{}: {} is paused; `{}` lets it go on",
             opened.name,
-            said(&scope)
+            said(&scope),
+            undone_by(config, &opened.name, &scope)
         );
         out.either(&answer(&opened.name, &scope, "paused"), text)?;
     }
@@ -94,6 +95,15 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
         out.either(&value, text)?;
     }
     Ok(Done::Fine)
+}
+
+/// What takes a pause back; with several outboxes it has to say in which.
+fn undone_by(config: &Config, outbox: &str, scope: &Scope) -> String {
+    let mut command = format!("postrider resume{}", scope.as_args());
+    if config.outboxes.len() > 1 {
+        command.push_str(&format!(" --outbox {outbox}"));
+    }
+    command
 }
 
 /// What is paused or limited now.

@@ -49,23 +49,24 @@ pub async fn list(
         for (filter, status) in [(dead, Status::DeadLetter), (stalled, Status::Retrying)] {
             let list = List {
                 newest_first: true,
-                ..List::first(limit, filter)
+                ..List::first(limit, filter.clone())
             };
             let Some((records, has_more)) = unread.keep(page(&opened, list).await) else {
                 break;
             };
             more |= has_more;
             for record in records {
+                let routes: Vec<RecordedRoute> = filter.matching(&record).into_iter().cloned().collect();
                 if out.is_json() {
                     let mut value = record::value(name, &record, false, &beside);
                     value["stalled"] = (status == Status::Retrying).into();
                     out.value(&value)?;
                 }
-                let routes = record.routes.iter().filter(|route| route.status == status);
+                let routes = routes.into_iter().filter(|route| route.status == status);
                 entries.extend(routes.map(|route| Entry {
                     outbox: name.to_owned(),
                     record: record.clone(),
-                    route: route.clone(),
+                    route,
                 }));
             }
         }
@@ -153,7 +154,7 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                     "outbox": name,
                     "destination": destination,
                     "error_kind": group.error_kind,
-                    "group": group.fingerprint,
+                    "group": group.name,
                     "count": group.count,
                     "dead": group.dead,
                     "example": group.example,
@@ -162,7 +163,7 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
                 }))?;
             }
             rows.push(vec![
-                group.fingerprint,
+                group.name,
                 group.count.to_string(),
                 group.dead.to_string(),
                 cell(&group.error_kind),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::actor;
 use super::progress::{Pace, Progress};
 use crate::failure::Failure;
-use crate::output::{Output, count};
+use crate::output::{Output, deliveries};
 use crate::wire::Opened;
 
 /// Refusals that are kept to be told.
@@ -145,7 +145,7 @@ impl Driven {
     /// One line: which job it was, and what is left of it.
     pub fn text(&self) -> String {
         let Job { id, waiting, .. } = &self.job;
-        let mut done = count(self.job.touched, "event");
+        let mut done = deliveries(self.job.touched);
         if self.job.refused > 0 {
             done.push_str(&format!(", {} refused", self.job.refused));
         }

@@ -1,13 +1,14 @@
 //! `postrider events`: events in any state, the newest first.
 
-use postrider_core::{EventRecord, Filter, JobId, List};
+use postrider_core::{DestinationName, EventRecord, Filter, JobId, List, RecordedRoute, Status};
+use serde_json::Value;
 
 use super::page::page;
 use super::record::{self, Beside};
 use crate::args::EventsArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Output, cell, key, time};
+use crate::output::{Output, cell, id, key, time};
 use crate::wire;
 
 pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<Done, Failure> {
@@ -37,8 +38,8 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
         more |= has_more;
         for record in &records {
             match out.is_json() {
-                true => out.value(&record::value(name, record, false, &beside))?,
-                false => rows.push(row(name, record)),
+                true => out.value(&value(name, record, &list.filter, &beside))?,
+                false => rows.push(row(name, record, &list.filter)),
             }
         }
     }
@@ -68,21 +69,48 @@ const HEADERS: [&str; 7] = [
     "OUTBOX",
 ];
 
-/// One line an event, with its worst state.
-fn row(outbox: &str, record: &EventRecord) -> Vec<String> {
-    let worst = record.routes.first();
-    let destination = worst.and_then(|route| route.destination.as_ref());
+/// As many names as a line has room for.
+const NAMES: usize = 3;
+
+/// The event, with what the filter found of it: its other destinations are told too.
+fn value(outbox: &str, record: &EventRecord, filter: &Filter, beside: &Beside<'_>) -> Value {
+    let mut value = record::value(outbox, record, false, beside);
+    let matched = filter.matching(record).into_iter();
+    value["matched"] = matched
+        .map(|route| route.destination.as_ref().map(|name| name.as_str()))
+        .collect();
+    value
+}
+
+/// One line an event: of the deliveries that the filter is about, the worst, and every other that stands the same.
+fn row(outbox: &str, record: &EventRecord, filter: &Filter) -> Vec<String> {
+    let matched = filter.matching(record);
+    let worst = matched.first();
+    let state = |route: &RecordedRoute| (route.status, route.error_kind.clone());
+    let same = matched
+        .iter()
+        .filter(|route| worst.is_some_and(|worst| state(route) == state(worst)));
+    let status = worst.map_or(Status::Pending, |route| route.status).as_str();
     let status = match worst.and_then(|route| route.error_kind.as_deref()) {
-        Some(kind) => format!("{}: {}", record.status().as_str(), cell(kind)),
-        None => record.status().as_str().to_owned(),
+        Some(kind) => format!("{status}: {}", cell(kind)),
+        None => status.to_owned(),
     };
     vec![
-        cell(record.event_id.as_str()),
+        id(&record.event_id, record.replay.as_ref()),
         status,
         cell(&record.event_type),
         key(&record.key),
-        cell(destination.map_or("-", |name| name.as_str())),
+        names(same.filter_map(|route| route.destination.as_ref())),
         time(record.created_at),
         outbox.to_owned(),
     ]
+}
+
+fn names<'a>(destinations: impl Iterator<Item = &'a DestinationName>) -> String {
+    let names: Vec<String> = destinations.map(|name| cell(name.as_str())).collect();
+    match names.len() {
+        0 => "-".to_owned(),
+        1..=NAMES => names.join(", "),
+        all => format!("{} and {} more", names[..NAMES - 1].join(", "), all + 1 - NAMES),
+    }
 }

@@ -16,7 +16,7 @@ use super::progress::Progress;
 use crate::args::ReplayArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, cell, count, time};
+use crate::output::{Output, cell, deliveries, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -59,7 +59,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
         _ => Vec::new(),
     };
-    let most = restored.map(|rows| format!("at most {}", count(rows, "event")));
+    let most = restored.map(|rows| format!("at most {}", deliveries(rows)));
     let events = counted
         .as_ref()
         .map_or_else(|| most.unwrap_or_default(), Counted::text);
@@ -190,7 +190,7 @@ struct Counted {
 impl Counted {
     fn text(&self) -> String {
         let least = if self.exact { "" } else { "at least " };
-        format!("{least}{}", count(self.events, "event"))
+        format!("{least}{}", deliveries(self.events))
     }
 }
 

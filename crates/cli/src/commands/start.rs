@@ -1,5 +1,6 @@
 //! What happens before a relay runs: health and metrics are served, and its database is waited for.
 
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -50,7 +51,14 @@ pub fn serve(config: &Config, admin: &Admin) -> Result<Option<Serving>, Failure>
         .advice("set `listen` in [admin] to an address that is free, or to \"off\"")),
         Err(error) => {
             let advice = "set `listen` in [admin] to an address of its own, or to \"off\"";
-            tracing::warn!(%address, %error, advice, "health and metrics are not served; the work goes on");
+            let text = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    "another process answers here: what it says of health and metrics is not about this one, whose \
+                     work goes on"
+                }
+                _ => "health and metrics are not served; the work goes on",
+            };
+            tracing::warn!(%address, %error, advice, pid = std::process::id(), "{text}");
             Ok(None)
         }
     }

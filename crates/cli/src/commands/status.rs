@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_admin::{Health, Seen};
-use postrider_core::{Job, Stats, Status};
+use postrider_core::{Job, LiveRelay, Stats, Status};
 use serde_json::{Value, json};
 
 use super::{control, job};
@@ -23,6 +23,7 @@ pub async fn status(
 ) -> Result<Done, Failure> {
     let mut rows = Vec::new();
     let mut complaints = Vec::new();
+    let mut relays = Vec::new();
     let mut decisions = Vec::new();
     let mut failed = Failed::default();
     for (name, outbox) in wire::chosen(config, outbox)? {
@@ -33,6 +34,7 @@ pub async fn status(
         if out.is_json() {
             out.value(&value(name, &seen, &health))?;
         }
+        relays.extend(running(&seen.stats, starts(config, name)).map(|text| format!("{name}: {text}")));
         decisions.extend(
             seen.controls
                 .iter()
@@ -45,7 +47,7 @@ pub async fn status(
     if !out.is_json() && !rows.is_empty() {
         let (headers, rows) = without_zeros(rows);
         out.table(&headers, rows)?;
-        for text in complaints.iter().chain(&decisions) {
+        for text in relays.iter().chain(&complaints).chain(&decisions) {
             out.line(text)?;
         }
     }
@@ -112,6 +114,52 @@ fn row(name: &str, stats: &Stats) -> Vec<String> {
     row
 }
 
+/// What starts a relay for an outbox, unless a service has one inside.
+fn starts(config: &Config, outbox: &str) -> &'static str {
+    match &config.notify {
+        Some(notify) if notify.outbox == outbox => "postrider notify run",
+        _ => "postrider run",
+    }
+}
+
+/// Who publishes, and what nobody does: the first thing to know where events stay.
+fn running(stats: &Stats, starts: &str) -> impl Iterator<Item = String> {
+    let owned: usize = stats.relays.iter().map(|relay| relay.shards.len()).sum();
+    let total = usize::from(stats.shards);
+    let of = |shards: usize| match (shards, total) {
+        (0, _) => "nothing yet".to_owned(),
+        (all, total) if all == total => "everything".to_owned(),
+        (some, total) => format!("{some} of {total} shards"),
+    };
+    let nobody = match (stats.relays.is_empty(), total.saturating_sub(owned)) {
+        (true, _) => Some(format!(
+            "no relay is running: nothing is published until one is (`{starts}`)"
+        )),
+        (false, 0) => None,
+        (false, _) if owned == 0 => Some("nothing is published yet: no relay has its lease".to_owned()),
+        (false, left) => Some(format!(
+            "{left} of {total} shards are nobody's yet: their events wait"
+        )),
+    };
+    let relays = stats.relays.iter().map(|relay| {
+        let (name, owns) = (cell(&relay.relay.0), of(relay.shards.len()));
+        format!("the relay {name} is running and publishes {owns}")
+    });
+    relays.collect::<Vec<_>>().into_iter().chain(nobody)
+}
+
+fn relay(relay: &LiveRelay) -> Value {
+    json!({
+        "relay": &*relay.relay.0,
+        "expires_in_ms": millis(relay.expires_in),
+        "shards": relay.shards.iter().map(|shard| shard.0).collect::<Vec<_>>(),
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A job that somebody has to go on with, unless he is at it.
 fn unfinished(job: &Job) -> String {
     format!(
@@ -139,7 +187,9 @@ fn value(name: &str, seen: &Seen, health: &Health) -> Value {
         "published": stats.published,
         "duplicates": stats.duplicates,
         "discarded": stats.discarded,
-        "oldest_ms": stats.oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        "oldest_ms": stats.oldest.map(millis),
+        "shards": stats.shards,
+        "relays": stats.relays.iter().map(relay).collect::<Vec<_>>(),
         "status": health.level.as_str(),
         "problems": problems,
         "controls": seen.controls.iter().map(control::value).collect::<Vec<_>>(),
@@ -149,6 +199,8 @@ fn value(name: &str, seen: &Seen, health: &Health) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use postrider_core::{RelayId, Shard};
+
     use super::*;
 
     #[test]
@@ -172,5 +224,32 @@ mod tests {
         assert!(widths.sum::<usize>() - 2 < 80);
         let (headers, _) = without_zeros(vec![row("main", &Stats::default())]);
         assert_eq!(headers, ["OUTBOX", "QUEUED", "DEAD", "DELIVERED", "OLDEST"]);
+    }
+
+    #[test]
+    fn it_says_who_publishes_and_what_nobody_does() {
+        let relay = |name: &str, shards: std::ops::Range<u16>| LiveRelay {
+            relay: RelayId(name.into()),
+            expires_in: Duration::from_secs(1),
+            shards: shards.map(Shard).collect(),
+        };
+        let said = |relays: Vec<LiveRelay>| {
+            let stats = Stats {
+                shards: 4,
+                relays,
+                ..Stats::default()
+            };
+            running(&stats, "postrider run").collect::<Vec<_>>().join("; ")
+        };
+        assert!(said(Vec::new()).starts_with("no relay is running"));
+        assert_eq!(
+            said(vec![relay("a", 0..4), relay("b", 0..0)]),
+            "the relay a is running and publishes everything; the relay b is running and publishes nothing yet"
+        );
+        assert_eq!(
+            said(vec![relay("a", 0..1)]),
+            "the relay a is running and publishes 1 of 4 shards; 3 of 4 shards are nobody's yet: their events wait"
+        );
+        assert!(said(vec![relay("a", 0..0)]).ends_with("no relay has its lease"));
     }
 }

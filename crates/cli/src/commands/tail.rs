@@ -9,7 +9,7 @@ use super::record::address;
 use crate::args::TailArgs;
 use crate::config::{Config, Outbox};
 use crate::failure::{Done, Failed, Failure};
-use crate::output::{Columns, Output, cell, key, time};
+use crate::output::{Columns, Output, cell, id, key, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
@@ -130,7 +130,7 @@ impl<'a> Lines<'a> {
         let destination = sent.destination.as_ref().map_or("", |name| name.as_str());
         [
             time(sent.published_at),
-            cell(sent.event_id.as_str()),
+            id(&sent.event_id, sent.replay.as_ref()),
             cell(&sent.event_type),
             key(&sent.key),
             format!("→ {}", cell(destination)),
@@ -140,7 +140,7 @@ impl<'a> Lines<'a> {
     }
 
     fn print(&mut self, outbox: &str, sent: &Sent) -> Result<(), Failure> {
-        let value = json!({
+        let mut value = json!({
             "outbox": outbox,
             "published_at": time(sent.published_at),
             "event_id": sent.event_id.as_str(),
@@ -150,6 +150,9 @@ impl<'a> Lines<'a> {
             "address": self.address(sent),
             "receipt": sent.receipt,
         });
+        if let Some(replay) = &sent.replay {
+            value["replay"] = replay.as_str().into();
+        }
         let cells = self.cells(sent);
         let text = self.columns.line(&cells);
         self.out.either(&value, text)

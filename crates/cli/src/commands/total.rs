@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::drive::Driven;
 use super::job;
 use crate::failure::{Done, Failure};
-use crate::output::{Output, cell, count};
+use crate::output::{Output, cell, deliveries};
 
 /// Refusals that a text names; scripts get all that are known.
 const NAMED: usize = 20;
@@ -136,7 +136,7 @@ impl Total {
             };
             format!(
                 "left out: {} in state {}: {why}",
-                count(*rows, "event"),
+                deliveries(*rows),
                 status.as_str()
             )
         })
@@ -145,7 +145,7 @@ impl Total {
     fn text(&self, unknown: &[&String]) -> String {
         let (verb, done) = self.words;
         let would = if self.dry_run { "would be " } else { "" };
-        let mut lines = vec![format!("{} {would}{done}", count(self.touched, "event"))];
+        let mut lines = vec![format!("{} {would}{done}", deliveries(self.touched))];
         for (id, status) in self.refused.iter().take(NAMED) {
             let what_works = remedy(verb, *status);
             lines.push(format!(

@@ -106,7 +106,7 @@ async fn told(
     let (outbox, to) = (&duties.opened.name, channel.name());
     match channel.tell(duties, on_dead.timeout, &message).await {
         Ok(output) => {
-            let (group, dead) = (&group.fingerprint, group.dead);
+            let (group, dead) = (&group.name, group.dead);
             tracing::info!(outbox, to, group, dead, output, "told of dead letters");
             duties.opened.upkeep.finish(duty, String::new()).await
         }
@@ -173,7 +173,7 @@ async fn post(duties: &Duties, url: &Webhook, limit: Duration, message: &Value) 
 
 fn name(group: &Group) -> String {
     let destination = group.destination.as_ref().map_or("", DestinationName::as_str);
-    format!("{PREFIX}{destination}/{}/{}", group.error_kind, group.fingerprint)
+    format!("{PREFIX}{destination}/{}/{}", group.error_kind, group.name)
 }
 
 /// What they are told. Payloads are nobody's business there.
@@ -182,7 +182,7 @@ async fn message(duties: &Duties, group: &Group) -> Result<Value, StoreError> {
         status: vec![Status::DeadLetter],
         destination: group.destination.clone(),
         error_kind: Some(group.error_kind.clone()),
-        error_group: Some(group.fingerprint.clone()).filter(|text| !text.is_empty()),
+        error_group: Some(group.name.clone()).filter(|text| !text.is_empty()),
         ..Filter::default()
     };
     let listing = duties.opened.console.list(List::first(IDS, filter)).await?;
@@ -195,7 +195,7 @@ async fn message(duties: &Duties, group: &Group) -> Result<Value, StoreError> {
         "outbox": duties.opened.name,
         "destination": group.destination.as_ref().map(DestinationName::as_str),
         "error_kind": group.error_kind,
-        "group": group.fingerprint,
+        "group": group.name,
         "count": group.count,
         "dead": group.dead,
         "example": group.example,

@@ -9,7 +9,7 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
     place
         .run_with(&pause, &[("USER", "ann")])
         .expect(0)
-        .says("the destination events is paused");
+        .says("the destination events is paused; `postrider resume --destination events` lets it go on");
     let status = place.run(&["status", "--json"]).expect(0).json();
     assert_eq!(
         (&status["controls"][0]["name"], &status["controls"][0]["actor"]),
@@ -134,6 +134,8 @@ to = [{ broker = "rest" }]
     let paused = place.run(&["pause", "--destination", "events"]).expect(0);
     assert_eq!(paused.out.lines().count(), 1, "{}", paused.out);
     assert!(paused.out.starts_with("main:"), "{}", paused.out);
+    let paused = paused.says("`postrider resume --destination events --outbox main`");
+    drop(paused);
     let limited = place.run(&["limit", "events", "--rate", "5"]).expect(0);
     assert_eq!(limited.out.lines().count(), 1, "{}", limited.out);
     let both = place.run(&["pause", "--destination", "rest"]).expect(0);

@@ -93,13 +93,13 @@ fn redrive_routes_anew() {
     place
         .run(&["dead", "redrive", "--all"])
         .expect(2)
-        .complains("redrive 1 event?")
+        .complains("redrive 1 delivery?")
         .complains("--yes");
     place.mend();
     place
         .run(&["dead", "redrive", "dead-1"])
         .expect(0)
-        .says("1 event redriven");
+        .says("1 delivery redriven");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(place.read("events.jsonl").contains("dead-1"));
     place.run(&["dead", "redrive", "dead-1"]).expect(1);
@@ -164,11 +164,11 @@ fn an_event_that_moves_by_itself_is_discarded_only_with_a_word() {
     place
         .run(&discard)
         .expect(1)
-        .says("1 event discarded")
+        .says("1 delivery discarded")
         .says("not later: it is SCHEDULED and goes out by itself");
     place.run(&["show", "later"]).expect(0).says("SCHEDULED");
     let with_yes = ["dead", "discard", "later", "--reason", "not wanted", "--yes"];
-    place.run(&with_yes).expect(0).says("1 event discarded");
+    place.run(&with_yes).expect(0).says("1 delivery discarded");
     place.run(&["show", "later"]).expect(0).says("DISCARDED");
 }
 
@@ -186,7 +186,7 @@ fn discard_keeps_the_reason() {
     place
         .run(&["dead", "discard", "--all", "--reason", "test data", "--yes"])
         .expect(0)
-        .says("1 event discarded");
+        .says("1 delivery discarded");
     place.run(&["dead", "list"]).expect(0).says("no dead events");
     place
         .run(&["show", "dead-1"])
@@ -232,7 +232,7 @@ fn what_is_not_there_is_said() {
     place
         .run(&["dead", "redrive", "dead-1", "nobody"])
         .expect(1)
-        .says("1 event redriven")
+        .says("1 delivery redriven")
         .says("not nobody: no such event");
     place
         .run(&["dead", "redrive", "--all"])

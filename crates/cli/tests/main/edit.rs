@@ -20,7 +20,7 @@ fn an_edited_event_is_sent_with_its_new_payload_and_the_first_is_kept() {
     place.mend();
     edit("{\"n\": 3}", &["--yes"])
         .expect(0)
-        .says("1 event edited and redriven");
+        .says("1 delivery edited and redriven");
     place.run(&["run", "--until-empty"]).expect(0);
     let arrived = place.read("events.jsonl");
     let line = arrived.lines().find(|line| line.contains("dead-1")).unwrap();

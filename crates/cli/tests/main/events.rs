@@ -1,6 +1,10 @@
 //! Events in any state, listed.
 
-use crate::support::{ORDERS_ONLY, Place};
+use std::time::Duration;
+
+use postrider_testkit::wait::blocking;
+
+use crate::support::{ORDERS_ONLY, Place, Running};
 
 fn ids(place: &Place, args: &[&str]) -> Vec<String> {
     let listed = place.run(&[&["events", "--json"][..], args].concat()).expect(0);
@@ -45,4 +49,54 @@ fn they_are_listed_newest_first_and_filtered() {
         .complains("must be pending, retrying");
     let empty = Place::ready(ORDERS_ONLY);
     empty.run(&["events"]).expect(0).says("no events");
+}
+
+/// Of an event with several destinations the line shows what the filter found, not something else of the same event.
+#[test]
+fn a_line_shows_the_delivery_that_matched() {
+    let place = Place::ready(
+        r#"
+[outbox.main]
+url = "sqlite:postrider.db"
+[broker.one]
+url = "file:one.jsonl"
+[broker.two]
+url = "file:two.jsonl"
+[[route]]
+to = [{ broker = "one" }, { broker = "two" }]
+[admin]
+listen = "off"
+"#,
+    );
+    place.run(&["pause", "--destination", "one"]).expect(0);
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    let relay = Running::start(&place, &["run"]);
+    blocking(Duration::from_secs(30), "it is published at two", || {
+        match ids(&place, &["--status", "published", "--destination", "two"]).len() {
+            1 => Ok(()),
+            other => Err(other.to_string()),
+        }
+    });
+    let row = |args: &[&str]| {
+        let listed = place.run(&[&["events"][..], args].concat()).expect(0).out;
+        let words = listed.lines().nth(1).unwrap_or_default().split_whitespace();
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        (words[1].clone(), words[4].clone())
+    };
+    let is = |status: &str, name: &str| (status.to_owned(), name.to_owned());
+    assert_eq!(row(&[]), is("HELD", "one"), "the worst of all");
+    assert_eq!(row(&["--status", "published"]), is("PUBLISHED", "two"));
+    assert_eq!(row(&["--destination", "two"]), is("PUBLISHED", "two"));
+    assert_eq!(row(&["--destination", "one"]), is("HELD", "one"));
+    let found = ["events", "--destination", "two", "--json"];
+    let found = place.run(&found).expect(0).json();
+    assert_eq!(found["matched"], serde_json::json!(["two"]));
+    place.run(&["resume", "--destination", "one"]).expect(0);
+    blocking(Duration::from_secs(30), "it is published at both", || {
+        match row(&[]) {
+            (status, name) if status == "PUBLISHED" && name == "one," => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    relay.stop().expect(0);
 }

@@ -88,6 +88,11 @@ fn a_relay_tells_how_it_is_and_status_agrees() {
         (&health["published"], &health["failed"])
     );
     assert_eq!(status["problems"][0], health["reasons"][0]["text"]);
+    assert_eq!(status["relays"].as_array().map(Vec::len), Some(1), "{status}");
+    place
+        .run(&["status"])
+        .expect(0)
+        .says("is running and publishes everything");
     let (_, metrics) = until(port, "/metrics", |_, body| {
         body.contains("postrider_health{outbox=\"main\"} 1")
     });
@@ -112,6 +117,11 @@ fn a_relay_tells_how_it_is_and_status_agrees() {
     );
 
     let ended = relay.stop().expect(0);
+    place.run(&["status"]).expect(0).says("main: no relay is running");
+    assert_eq!(
+        place.run(&["status", "--json"]).expect(0).json()["relays"],
+        serde_json::json!([])
+    );
     for text in [&metrics, &stats, &body, &ended.out, &ended.err] {
         assert!(!text.contains(CANARY), "{text}");
     }

@@ -94,7 +94,7 @@ fn a_killed_redrive_is_resumed() {
         place
             .run(&["job", "resume", id])
             .expect(0)
-            .says("done, 5000 events");
+            .says("done, 5000 deliveries");
     }
     let audited = lines(&place.run(&["audit", "--json"]).expect(0).out);
     let redrives: Vec<_> = audited
@@ -126,7 +126,7 @@ fn a_stopped_job_is_paused() {
     let id = begun(&place, |job| job["touched"] == 512);
     let stopped = running.stop().expect(1);
     let stopped = stopped
-        .says("paused after 512 events")
+        .says("paused after 512 deliveries")
         .says(&format!("postrider job resume {id}"));
     drop(stopped);
     let shown = place.run(&["job", "show", &id, "--json"]).expect(0).json();

@@ -98,13 +98,16 @@ fn every_verb_works_on_postgresql() {
     says(&["limit", "events", "--reset"], "configured limits");
 
     let edit = ["dead", "edit", "dead-1", "--payload", "{\"n\": 3}", "--yes"];
-    says(&edit, "1 event edited and redriven");
+    says(&edit, "1 delivery edited and redriven");
     place.run(&["run", "--until-empty"]).expect(1);
     place.mend();
-    says(&["dead", "redrive", "--group", group, "--yes"], "done, 1 event");
-    says(&["schedule", "move", "later-1", "--in", "2h"], "1 event moved");
+    says(
+        &["dead", "redrive", "--group", group, "--yes"],
+        "done, 1 delivery",
+    );
+    says(&["schedule", "move", "later-1", "--in", "2h"], "1 delivery moved");
     let cancel = ["schedule", "cancel", "later-1", "--reason", "not wanted"];
-    says(&cancel, "1 event cancelled");
+    says(&cancel, "1 delivery cancelled");
     place.run(&["run", "--until-empty"]).expect(0);
     let shown = place
         .run(&["show", "dead-1", "--payload", "--json"])
@@ -118,7 +121,7 @@ fn every_verb_works_on_postgresql() {
         .json();
     let job = replay["job"].as_str().unwrap();
     place.run(&["run", "--until-empty"]).expect(0);
-    says(&["job", "resume", job], "done, 1 event");
+    says(&["job", "resume", job], "done, 1 delivery");
     assert_eq!(place.read("events.jsonl").matches(job).count(), 1);
     for action in [
         "edit", "redrive", "move", "discard", "pause", "resume", "limit", "replay",

@@ -8,11 +8,11 @@ use crate::support::{ORDERS_ONLY, Place, Running};
 fn a_replayed_event_arrives_again_and_says_so() {
     let place = Place::busy();
     let dry = place.run(&["replay", "--id", "order-1", "--dry-run"]).expect(0);
-    drop(dry.says("1 event would be replayed"));
+    drop(dry.says("1 delivery would be replayed"));
     place
         .run(&["replay", "--id", "order-1"])
         .expect(2)
-        .complains("replay 1 event?");
+        .complains("replay 1 delivery?");
     let replay = place
         .run(&["replay", "--id", "order-1", "--yes", "--json"])
         .expect(0)
@@ -28,13 +28,27 @@ fn a_replayed_event_arrives_again_and_says_so() {
     let copies: Vec<&str> = arrived.lines().filter(|line| line.contains("order-1")).collect();
     assert_eq!(copies.len(), 2, "{arrived}");
     assert!(!copies[0].contains(id) && copies[1].contains(id), "{arrived}");
-    place.run(&["job", "resume", id]).expect(0).says("done, 1 event");
+    place
+        .run(&["job", "resume", id])
+        .expect(0)
+        .says("done, 1 delivery");
     let copies = place.run(&["events", "--replay", id, "--json"]).expect(0).json();
     assert_eq!(
         (&copies["event_id"], &copies["replay"]),
         (&"order-1".into(), &id.into())
     );
     place.run(&["show", "order-1"]).expect(0).says("the replay");
+    for command in ["events", "tail"] {
+        let listed = place.run(&[command]).expect(0).out;
+        let marked = listed
+            .lines()
+            .filter(|line| line.contains("order-1 (copy)"))
+            .count();
+        let all = listed.lines().filter(|line| line.contains("order-1")).count();
+        assert_eq!((marked, all), (1, 2), "{command}: {listed}");
+    }
+    let last = place.run(&["tail", "-n", "1", "--json"]).expect(0).json();
+    assert_eq!(last["replay"], *id);
 }
 
 #[test]
@@ -56,7 +70,7 @@ fn a_replay_that_cannot_go_on_says_why() {
             false => Err(log),
         }
     });
-    drop(replay.stop().says("paused after 512 events"));
+    drop(replay.stop().says("paused after 512 deliveries"));
 }
 
 #[test]
@@ -65,7 +79,7 @@ fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
     let named = ["--id", "order-1", "--id", "nope", "--id", "dead-1"];
     for mode in ["--dry-run", "--yes"] {
         let ran = place.run(&[&["replay", mode], &named[..]].concat()).expect(1);
-        let ran = ran.says("1 event").complains("nope: there is no such event");
+        let ran = ran.says("1 delivery").complains("nope: there is no such event");
         drop(ran.complains("dead-1: was not sent: it is DEAD_LETTER"));
     }
     place.run(&["job", "list"]).expect(0).says("replay");
@@ -95,7 +109,7 @@ fn a_replay_needs_a_choice() {
     place
         .run(&["replay", "--type", "Nothing", "--dry-run"])
         .expect(0)
-        .says("0 events would be replayed");
+        .says("0 deliveries would be replayed");
     place
         .run(&["replay", "--type", "Nothing"])
         .expect(0)

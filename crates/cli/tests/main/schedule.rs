@@ -13,7 +13,7 @@ fn a_scheduled_event_is_listed_and_moved() {
     place
         .run(&["schedule", "move", "later-1", "--in", "2h"])
         .expect(0)
-        .says("1 event moved");
+        .says("1 delivery moved");
     place
         .run(&["show", "later-1"])
         .expect(0)
@@ -43,7 +43,7 @@ fn a_scheduled_event_is_cancelled_and_others_say_why_not() {
         .says("not dead-1: it is DEAD_LETTER: its time has come and it failed");
     cancel("order-1").expect(1).says("it is PUBLISHED");
     cancel("nobody").expect(1).says("not nobody: no such event");
-    cancel("later-1").expect(0).says("1 event cancelled");
+    cancel("later-1").expect(0).says("1 delivery cancelled");
     place
         .run(&["show", "later-1"])
         .expect(0)

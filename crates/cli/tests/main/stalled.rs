@@ -74,7 +74,7 @@ fn what_a_filter_leaves_out_is_said() {
         .run(&dry)
         .expect(0)
         .says("nothing to redrive")
-        .says("left out: 1 event in state SCHEDULED: it leaves at its time");
+        .says("left out: 1 delivery in state SCHEDULED: it leaves at its time");
     let json = place.run(&[&dry[..], &["--json"]].concat()).expect(0).json();
     assert_eq!(json["left_out"], serde_json::json!({ "SCHEDULED": 1 }));
     let place = refused();
@@ -83,4 +83,36 @@ fn what_a_filter_leaves_out_is_said() {
         .run(&discard)
         .expect(0)
         .says("in state RETRYING: tried again by itself; name it by its id to discard it");
+}
+
+/// The name of a group is that of one line of the listing, and the line has one outbox.
+#[test]
+fn a_group_that_two_outboxes_have_needs_a_name() {
+    let two = format!("[outbox.other]\nurl = \"sqlite:other.db\"\n{ORDERS_ONLY}");
+    let place = Place::ready(&two);
+    for outbox in ["main", "other"] {
+        let send = [
+            "send",
+            "--type",
+            "T",
+            "--aggregate",
+            "TICKET/1",
+            "--payload",
+            "{}",
+        ];
+        place.run(&[&send[..], &["--outbox", outbox]].concat()).expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let listed = ["dead", "list", "--group", "--json"];
+    let listed = place.run(&listed).expect(0).out;
+    let group: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let name = group["group"].as_str().unwrap();
+    let discard = ["dead", "discard", "--group", name, "--reason", "x", "--dry-run"];
+    place
+        .run(&discard)
+        .expect(2)
+        .complains("several outboxes have that group: main (1), other (1)")
+        .complains("--outbox");
+    let here = [&discard[..], &["--outbox", "main"]].concat();
+    place.run(&here).expect(0).says("would be discarded");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{DestinationName, Limits, Timestamp};
+use crate::{DestinationName, Limits, Timestamp, inert, limits};
 
 /// What is paused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +13,27 @@ pub enum Scope {
     Destination(DestinationName),
     /// One key, as the producer gave it or `type/id` of the aggregate: its events wait.
     Key(String),
+}
+
+impl Scope {
+    /// The words of the command line that mean it, behind `postrider pause` or `resume`; a blank before them. What a
+    /// shell would take apart is quoted, so that a person can copy it.
+    pub fn as_args(&self) -> String {
+        match self {
+            Scope::Outbox => String::new(),
+            Scope::Destination(name) => format!(" --destination {}", quoted(name.as_str())),
+            Scope::Key(key) => format!(" --key {}", quoted(key)),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let text = inert(text, limits::KEY);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+=,".contains(letter);
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        true => text.into(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 /// What a person decides.
@@ -72,4 +93,19 @@ pub struct InForce {
     pub actor: String,
     /// When.
     pub since: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_can_be_copied_into_a_shell() {
+        assert_eq!(Scope::Outbox.as_args(), "");
+        let destination = Scope::Destination("rabbit/orders".into());
+        assert_eq!(destination.as_args(), " --destination rabbit/orders");
+        assert_eq!(Scope::Key("ORDER/1".to_owned()).as_args(), " --key ORDER/1");
+        let odd = Scope::Key("it's $(rm)".to_owned());
+        assert_eq!(odd.as_args(), r" --key 'it'\''s $(rm)'");
+    }
 }

@@ -43,8 +43,9 @@ pub struct Group {
     pub destination: Option<DestinationName>,
     /// The kind of error.
     pub error_kind: String,
-    /// What their texts have in common, as the stores keep it: see [`fingerprint`](crate::fingerprint).
-    pub fingerprint: String,
+    /// Its name, of which no other group has the same: see [`Failure::group`](crate::Failure::group). Rows that failed
+    /// last under a version that named groups by their text alone keep that name.
+    pub name: String,
     /// The text of one of them.
     pub example: String,
     /// How many rows.

@@ -18,7 +18,7 @@ pub struct Route {
     pub failures: u32,
     /// The kind of the last error.
     pub error_kind: Option<String>,
-    /// Which errors it is alike: the fingerprint of the last error.
+    /// Which errors it is alike: the name of the group that the last error belongs to.
     pub error_group: Option<String>,
     /// The text of the last error; the reason of one that was discarded.
     pub error: Option<String>,

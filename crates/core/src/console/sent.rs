@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Cursor;
+use super::{Cursor, JobId};
 use crate::{DestinationName, Event, EventId, Payload, Timestamp};
 
 /// One published event, as the history has it.
@@ -24,6 +24,8 @@ pub struct Sent {
     pub destination: Option<DestinationName>,
     /// The destination's receipt.
     pub receipt: Option<String>,
+    /// The replay that it is a copy of; none for an event itself.
+    pub replay: Option<JobId>,
 }
 
 impl Sent {

@@ -1,7 +1,7 @@
 //! The history from its end. It has no index by time, which every settle would pay for; but a day's partition is filled
 //! from its first page to its last, so the newest rows are found there.
 
-use postrider_core::{Cursor, DestinationName, Sent, SentPage, StoreErrorKind};
+use postrider_core::{Cursor, DestinationName, JobId, Sent, SentPage, StoreErrorKind};
 use tokio_postgres::Row;
 
 use super::View;
@@ -89,7 +89,7 @@ impl Look<'_> {
         let sql = view.sql(&format!(
             "SELECT published_at, seq, coalesce(destination, ''), outcome, event_id, event_type,
                     coalesce(event_key, aggregate_type || '/' || aggregate_id), receipt,
-                    aggregate_type, aggregate_id, headers
+                    aggregate_type, aggregate_id, headers, replay_id
              FROM {{outbox_sent}}
              WHERE published_at >= timestamptz '{day} 00:00:00+00'
                AND published_at < timestamptz '{day} 00:00:00+00' + interval '24 hours'
@@ -163,6 +163,7 @@ fn event(mark: &Mark, row: &Row) -> Result<Sent> {
         key: row.try_get(6)?,
         destination: destination.map(DestinationName::from),
         receipt: row.try_get(7)?,
+        replay: row.try_get::<_, Option<&str>>(11)?.map(JobId::from),
         aggregate: (row.try_get(8)?, row.try_get(9)?),
         // Only valid events are published.
         headers: headers(row.try_get(10)?).unwrap_or_default(),

@@ -144,7 +144,7 @@ pub(super) async fn groups(view: &View) -> Result<Vec<Group>> {
             Ok(Group {
                 destination: destination(row.try_get(0)?),
                 error_kind: row.try_get(1)?,
-                fingerprint: row.try_get(2)?,
+                name: row.try_get(2)?,
                 example: row.try_get::<_, Option<String>>(3)?.unwrap_or_default(),
                 count: count(row.try_get(4)?),
                 dead: count(row.try_get(5)?),

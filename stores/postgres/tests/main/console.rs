@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb, fingerprint,
+    Console, ErrorKind, Failure, Filter, List, Park, Read, Settled, Status, Store, Then, Verb,
 };
 use postrider_postgres::Outbox;
 
@@ -112,7 +112,7 @@ async fn a_change_without_a_failure_leaves_the_failure_and_the_redrive() {
         FROM outbox_parked";
     assert_eq!(
         db.sql("SELECT error_group FROM outbox_parked"),
-        fingerprint("not wanted")
+        Failure::new(ErrorKind::Rejected, "not wanted").group(Some(&"d".into()))
     );
     let before = db.sql(kept);
     let row = relay.page().await.parked.remove(0);

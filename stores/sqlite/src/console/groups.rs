@@ -27,7 +27,7 @@ pub(super) fn groups(view: &View<'_>) -> Result<Vec<Group>> {
         groups.push(Group {
             destination: (!destination.is_empty()).then(|| DestinationName::from(destination)),
             error_kind: row.get(1)?,
-            fingerprint: row.get(2)?,
+            name: row.get(2)?,
             example: text.unwrap_or_default(),
             count: count(row.get(3)?),
             dead: count(row.get(4)?),

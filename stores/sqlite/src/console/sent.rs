@@ -1,6 +1,6 @@
 //! The history from its end, by the number that each of its rows got when it was written.
 
-use postrider_core::{Cursor, DestinationName, EventId, Sent, SentPage, Timestamp};
+use postrider_core::{Cursor, DestinationName, EventId, JobId, Sent, SentPage, Timestamp};
 use rusqlite::{Row, params};
 
 use super::{View, place_of};
@@ -19,7 +19,7 @@ pub(super) fn sent(
     let order = if after.is_some() { "" } else { " DESC" };
     let sql = view.sql(&format!(
         "SELECT id, published_at, event_id, event_type, coalesce(event_key, aggregate_type || '/' || aggregate_id),
-                destination, receipt, aggregate_type, aggregate_id, headers
+                destination, receipt, aggregate_type, aggregate_id, headers, replay_id
          FROM {{outbox_sent}}
          WHERE id > ?1 AND id <= ?2 AND outcome = 'published' AND (?3 IS NULL OR event_type = ?3)
          ORDER BY id{order} LIMIT ?4"
@@ -57,6 +57,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Sent> {
             .filter(|name| !name.is_empty())
             .map(DestinationName::from),
         receipt: row.get(6)?,
+        replay: row.get::<_, Option<String>>(10)?.as_deref().map(JobId::from),
         aggregate: (row.get(7)?, row.get(8)?),
         // Only valid events are published.
         headers: headers

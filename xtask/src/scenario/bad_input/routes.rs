@@ -62,7 +62,7 @@ pub(super) fn play(trial: &mut Trial<'_>) -> Result<()> {
 
     std::fs::write(directory.join("postrider.toml"), CONFIGURATION)?;
     let redrive = ["dead", "redrive", "--kind", "no_route", "--yes"];
-    trial.expect(case, &directory, &redrive, 0, &["1 event redriven"])?;
+    trial.expect(case, &directory, &redrive, 0, &["1 delivery redriven"])?;
     trial.expect(case, &directory, &["run", "--until-empty"], 0, &["1 published"])?;
     let text = std::fs::read_to_string(directory.join("lines.jsonl"))?;
     let arrived = text.lines().count() == 2 && text.contains("\"stray\"");

@@ -109,7 +109,7 @@ pub(super) fn play(trial: &mut Trial<'_>) -> Result<Report> {
         shop.directory(),
         &discard,
         0,
-        &[&format!("{} events discarded", PARKED.len())],
+        &[&format!("{} deliveries discarded", PARKED.len())],
     )?;
     shop.settled(PATIENCE)?;
     consumer.finish(PATIENCE)?;

@@ -160,7 +160,7 @@ fn ids(trial: &mut Trial<'_>, directory: &Path) -> Result<()> {
         directory,
         &["dead", "redrive", "x"],
         0,
-        &["1 event redriven"],
+        &["1 delivery redriven"],
     )?;
     trial.expect(
         "id-reused",
