@@ -57,7 +57,7 @@ impl Dial {
         let name = host.trim_matches(['[', ']']);
         let away = |error| format!("{host} cannot be reached: {error}");
         let addresses: Vec<SocketAddr> = lookup_host((name, port)).await.map_err(away)?.collect();
-        let refused = |address: &&SocketAddr| self.public_only && !is_public(address.ip());
+        let refused = |address: &&SocketAddr| !self.takes(address.ip());
         if let Some(address) = addresses.iter().find(refused) {
             return Err(format!(
                 "{host} has the address {}, which is not public; only where private addresses are allowed is it called",
@@ -72,6 +72,11 @@ impl Dial {
         let stream = self.connector()?.connect(server, stream).await;
         let stream = stream.map_err(|error| format!("no TLS with {host}: {error}"))?;
         Ok(Stream::Tls(Box::new(stream)))
+    }
+
+    /// Whether this address may be called.
+    pub fn takes(&self, address: IpAddr) -> bool {
+        !self.public_only || is_public(address)
     }
 
     /// Certificates are verified, always, by the authorities of the machine.

@@ -136,6 +136,14 @@ impl Failure {
         Self::backend(what).advice(StoreErrorKind::Schema.advice())
     }
 
+    /// The same where tables are made together with those of notifications.
+    pub fn with_notifications(mut self) -> Self {
+        self.advice = self
+            .advice
+            .map(|advice| advice.replace("`postrider migrate up`", "`postrider notify migrate up`"));
+        self
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self.cause {

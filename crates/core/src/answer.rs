@@ -163,6 +163,9 @@ kinds! {
     /// Another event is parked at its place.
     PlaceTaken = "place_taken" => Invalid,
         "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";
+    /// The destination took it several times and never said whether it has it.
+    Unanswered = "unanswered" => Invalid,
+        "It may have arrived, more than once: look at the receiver, then redrive or discard the event.";
     /// The relay died several times while it was trying this very row.
     KillsRelay = "kills_relay" => Invalid, "Keep the row for the developers; redrive only with a newer version.";
     /// Another message of its key failed first.

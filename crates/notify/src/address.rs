@@ -7,6 +7,8 @@ use crate::{Channel, Recipient};
 const LONGEST_EMAIL: usize = 254;
 /// The longest part before the sign, by the same.
 const LONGEST_LOCAL: usize = 64;
+/// The longest part of a domain between two dots.
+const LONGEST_LABEL: usize = 63;
 /// Longer urls are refused by many servers.
 const LONGEST_URL: usize = 2_000;
 
@@ -37,7 +39,7 @@ fn email(text: &str) -> Option<&'static str> {
     let unfit = |c: char| c.is_control() || c.is_whitespace() || "<>()[],;:\"\\@".contains(c) || invisible(c);
     if text.len() > LONGEST_EMAIL || local.len() > LONGEST_LOCAL {
         Some("the email address is too long")
-    } else if local.is_empty() || local.chars().any(unfit) {
+    } else if local.split('.').any(str::is_empty) || local.chars().any(unfit) {
         Some("what is before the @ of the email address cannot be there")
     } else if !is_domain(domain) {
         Some("what is behind the @ of the email address is no domain")
@@ -49,7 +51,11 @@ fn email(text: &str) -> Option<&'static str> {
 fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         let inside = label.chars().all(|c| c.is_alphanumeric() || c == '-');
-        !label.is_empty() && inside && !label.starts_with('-') && !label.ends_with('-')
+        !label.is_empty()
+            && label.len() <= LONGEST_LABEL
+            && inside
+            && !label.starts_with('-')
+            && !label.ends_with('-')
     };
     text.split('.').all(is_label)
 }
@@ -117,6 +123,10 @@ mod tests {
             "a@b..c",
             "a@-b.de",
             "a\u{200b}@b.de",
+            "a..b@example.com",
+            ".a@example.com",
+            "a.@example.com",
+            &format!("a@{}.com", "b".repeat(64)),
             &long,
         ] {
             assert!(email(bad).is_some(), "{bad:?}");

@@ -58,7 +58,7 @@ pub trait Board: Directory + Feed {
 
     /// Stores the next chunk of the oldest fan-out that nobody else works on; None when there is none. The errors
     /// [`BoardError::Occasion`] and [`BoardError::Directory`] are of this fan-out, which stands aside: the next call
-    /// takes another.
+    /// takes another. One of a workflow that this board does not know is left to others for ten minutes.
     fn step(&self) -> BoxFuture<'_, Result<Option<Step>, BoardError>>;
 
     /// How far the fan-out of an event is. None where there is none: all was stored at once, or the event is not known.
@@ -70,7 +70,7 @@ pub trait Board: Directory + Feed {
 
     /// Makes the notification of one digest whose window is over; false when there is none. The errors
     /// [`BoardError::Occasion`] and [`BoardError::Directory`] are of this digest, which is put off: the next call takes
-    /// another.
+    /// another. One of a workflow that this board does not know is left to others for ten minutes.
     fn digest(&self) -> BoxFuture<'_, Result<bool, BoardError>>;
 
     /// What is not done yet, and how much of that stands aside.
@@ -79,7 +79,7 @@ pub trait Board: Directory + Feed {
     /// What it counted since this process began.
     fn tally(&self) -> &Tally;
 
-    /// How long until the next digest is due; None when none is collected.
+    /// How long until the next digest of a workflow that it knows is due; None when none is collected.
     fn next_digest(&self) -> BoxFuture<'_, Result<Option<Duration>, BoardError>>;
 
     /// Removes what is older than this, at most so many of each: notifications with their deliveries, finished

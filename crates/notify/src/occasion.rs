@@ -50,6 +50,8 @@ impl Occasion {
     /// aggregate's. Without `recipientType` it is one person where the payload names one, and else everybody who
     /// subscribed to this aggregate (`restaurant/42`).
     ///
+    /// A name that is there and cannot be read is never passed over: somebody else would be told what is not theirs.
+    ///
     /// What can never be read is rejected, with a reason for the person who sees the dead letter.
     pub fn read(event: &Received) -> Result<Self, HandlerError> {
         let payload: Map<String, Value> = event.json()?;
@@ -122,9 +124,11 @@ pub(crate) fn unfit_name(text: &str) -> Option<String> {
 }
 
 fn addressed(audience: &str, aggregate_id: &str, payload: &Map<String, Value>) -> Result<To, String> {
-    let named = ["recipientId", "userId"]
-        .into_iter()
-        .find_map(|field| id(payload.get(field)));
+    let mut named = None;
+    for field in ["recipientId", "userId"] {
+        let one = id(field, payload.get(field))?;
+        named = named.or(one);
+    }
     match payload.get("recipientType") {
         Some(Value::String(kind)) if kind.eq_ignore_ascii_case("BROADCAST") => Ok(To::audience(audience)),
         Some(Value::String(kind)) => {
@@ -147,12 +151,15 @@ fn addressed(audience: &str, aggregate_id: &str, payload: &Map<String, Value>) -
     }
 }
 
-/// An id as producers write it: text, or a whole number.
-fn id(value: Option<&Value>) -> Option<String> {
-    match value? {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) if !number.is_f64() => Some(number.to_string()),
-        _ => None,
+/// An id as producers write it: text, or a whole number; None where the field is missing or null.
+fn id(field: &str, value: Option<&Value>) -> Result<Option<String>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+        Some(Value::Number(number)) if !number.is_f64() => Ok(Some(number.to_string())),
+        Some(_) => Err(format!(
+            "{field} is neither text nor a whole number, or empty: give the id of one person, or leave it out"
+        )),
     }
 }
 
@@ -242,6 +249,35 @@ mod tests {
             let error = read(payload).unwrap_err();
             assert!(!error.may_pass(), "{payload}: {error}");
         }
+    }
+
+    /// Passed over, it would be the aggregate's person who is told, or everybody who subscribed to it.
+    #[test]
+    fn a_recipient_that_cannot_be_read_is_rejected() {
+        for id in [
+            "7.0",
+            "-0",
+            "98765432109876543210987",
+            "true",
+            "\"\"",
+            "[\"7\"]",
+            "{\"id\":\"7\"}",
+        ] {
+            for payload in [
+                format!(r#"{{"recipientId":{id}}}"#),
+                format!(r#"{{"recipientId":{id},"userId":"u","recipientType":"USER"}}"#),
+                format!(r#"{{"recipientId":"r","userId":{id}}}"#),
+            ] {
+                let error = read(&payload).unwrap_err();
+                assert!(!error.may_pass(), "{payload}: {error}");
+                assert!(
+                    error.to_string().contains("the id of one person"),
+                    "{payload}: {error}"
+                );
+            }
+        }
+        let null = read(r#"{"recipientId":null,"userId":"u"}"#).unwrap();
+        assert_eq!(null.to, To::User("u".into()));
     }
 
     /// Whoever used one of these would be taken for the digest, or stand in the way of the mail.

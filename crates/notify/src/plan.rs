@@ -135,7 +135,8 @@ impl<'a> Planner<'a> {
             let kind = postrider_core::inert(&occasion.event_type, 100);
             let audience = postrider_core::inert(&occasion.audience, 100);
             BoardError::Occasion(format!(
-                "no workflow is for {kind:?} of the audience {audience:?}: add one, then deliver the event again"
+                "no workflow is for {kind:?} of the audience {audience:?}: add one, or `ignore` the type, then deliver \
+                 the event again (`postrider dead redrive`)"
             ))
         })?;
         Self::by(workflows, workflow, occasion)

@@ -89,6 +89,7 @@ pub struct Workflows {
     audiences: Vec<Audience>,
     workflows: Vec<Workflow>,
     templates: Templates,
+    ignored: Vec<String>,
 }
 
 /// A workflow that cannot be.
@@ -114,7 +115,24 @@ impl Workflows {
             audiences,
             workflows,
             templates,
+            ignored: Vec::new(),
         })
+    }
+
+    /// Events of these types concern nobody: a listener passes over them, before any workflow is asked. Those that no
+    /// workflow is for are dead letters otherwise.
+    pub fn ignoring(mut self, event_types: Vec<String>) -> Self {
+        self.ignored = event_types;
+        self
+    }
+
+    /// The types that are passed over.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    pub(crate) fn ignores(&self, event_type: &str) -> bool {
+        self.ignored.iter().any(|ignored| ignored == event_type)
     }
 
     /// The first that matches an occasion.
@@ -128,6 +146,11 @@ impl Workflows {
     /// The one of a name.
     pub fn named(&self, name: &str) -> Option<&Workflow> {
         self.workflows.iter().find(|workflow| workflow.name == name)
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.workflows.iter().map(|workflow| &*workflow.name).collect()
     }
 
     /// All of them, in their order.

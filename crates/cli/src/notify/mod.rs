@@ -124,7 +124,8 @@ fn on(notify: &Notify, outbox: &Outbox, inbox: &Inbox, missing: Missing) -> Resu
 /// Opens the board for reading what is in it; its tables must be there.
 pub async fn ready(config: &Config) -> Result<Arc<dyn Board>, Failure> {
     let (notify, outbox) = configured(config)?;
-    wire::ready(&notify.outbox, outbox).await?;
+    let found = wire::ready(&notify.outbox, outbox).await;
+    found.map_err(Failure::with_notifications)?;
     let opened = open(config, Missing::Refuse)?;
     opened.check(&notify.outbox).await?;
     Ok(opened.board())

@@ -1,8 +1,14 @@
 //! What is left to do piece by piece, and what a piece came to.
 
+use std::time::Duration;
+
 use super::keep::kept;
 use crate::people::{self, Page, why};
 use crate::{Accepted, BoardError, CHUNK, Member, Notification, Occasion, People, Step, To};
+
+/// For how long a process leaves what goes by a workflow that it does not know to those that know it: while a new
+/// configuration is being rolled out, others do. After that it says what is missing.
+pub(crate) const LEFT_TO_OTHERS: Duration = Duration::from_secs(600);
 
 /// A fan-out that was claimed.
 #[derive(Debug)]

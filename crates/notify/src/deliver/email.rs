@@ -4,6 +4,7 @@ mod answer;
 mod letter;
 mod options;
 mod session;
+mod unanswered;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ use tokio::time::Instant;
 use super::ADDRESS;
 use letter::{Letter, Writer};
 pub use options::{EmailError, EmailOptions, Security};
-use session::{Doorway, Session};
+use session::{Doorway, Outcome, Session};
+use unanswered::Unanswered;
 
 /// How long a server may take to say goodbye.
 const QUIT: Duration = Duration::from_secs(1);
@@ -32,12 +34,17 @@ const QUIT: Duration = Duration::from_secs(1);
 /// `4xx` parks the delivery alone and is never charged, as [`ErrorKind::AddressRefused`], because a full mailbox or a
 /// server that wants to see a sender twice lasts for hours at times; `5xx` is [`ErrorKind::Rejected`] and in the end a
 /// dead letter.
+///
+/// Content that was handed over and not answered may have been taken. That is the delivery's own trouble, too: a late
+/// answer is waited for, up to ten minutes, before the mail is sent again, and in the end it is a dead letter
+/// ([`ErrorKind::Unanswered`]).
 pub struct EmailSink {
     options: EmailOptions,
     writer: Writer,
     doorway: Doorway,
     calls: Semaphore,
     idle: Mutex<Vec<Session>>,
+    unanswered: Unanswered,
     closed: AtomicBool,
 }
 
@@ -49,6 +56,7 @@ impl EmailSink {
             doorway: Doorway::new(&options)?,
             calls: Semaphore::new(options.connections.max(1)),
             idle: Mutex::default(),
+            unanswered: Unanswered::default(),
             closed: AtomicBool::new(false),
             options,
         })
@@ -56,8 +64,10 @@ impl EmailSink {
 
     async fn send_all(&self, batch: &[Message]) -> Vec<Answer> {
         let until = Instant::now() + self.options.batch_time;
-        let letters: Vec<Result<Letter, Failure>> =
-            batch.iter().map(|message| self.writer.letter(message)).collect();
+        let mut letters = Vec::with_capacity(batch.len());
+        for message in batch {
+            letters.push(self.letter(message).await);
+        }
         // The permit is held to the end: it is what bounds the connections.
         let permit = self.calls.acquire().await;
         let session = match letters.iter().any(Result::is_ok) && permit.is_ok() {
@@ -74,22 +84,50 @@ impl EmailSink {
             }
         };
         let mut answers = Vec::with_capacity(letters.len());
-        for letter in letters {
-            answers.push(match (letter, &mut session) {
-                (Err(failure), _) => Answer::Failed(failure),
+        for (message, letter) in batch.iter().zip(letters) {
+            answers.push(match (letter, session.take()) {
+                (Err(answer), kept) => {
+                    session = kept;
+                    answer
+                }
                 (Ok(_), None) => not_tried("the connection ended at an earlier delivery of the batch"),
-                (Ok(_), Some(_)) if Instant::now() >= until => not_tried("the batch has taken its time"),
+                (Ok(_), kept) if Instant::now() >= until => {
+                    session = kept;
+                    not_tried("the batch has taken its time")
+                }
                 (Ok(letter), Some(open)) => {
-                    let answer = self.doorway.hand_in(open, &letter).await;
-                    if open.is_broken() {
-                        session = None;
-                    }
+                    let (kept, answer) = self.hand_in(open, letter, message.event_id.as_str()).await;
+                    session = kept;
                     answer
                 }
             });
         }
         self.keep(session);
         answers
+    }
+
+    /// The letter of a delivery, or what is to be said of it without sending anything.
+    async fn letter(&self, message: &Message) -> Result<Letter, Answer> {
+        let letter = self.writer.letter(message).map_err(Answer::Failed)?;
+        let id = message.event_id.as_str();
+        match self.unanswered.ask(id, &self.doorway).await {
+            Some(answer) => Err(answer),
+            None => Ok(letter),
+        }
+    }
+
+    async fn hand_in(&self, session: Session, letter: Letter, id: &str) -> (Option<Session>, Answer) {
+        let (session, outcome) = Box::pin(self.doorway.hand_in(session, letter)).await;
+        let answer = match outcome {
+            // One that was not even offered to the end says nothing of an earlier attempt.
+            Outcome::Answered(answer @ Answer::Confirmed(_)) => {
+                self.unanswered.forget(id);
+                answer
+            }
+            Outcome::Answered(answer) => answer,
+            Outcome::Unanswered(why, waiting) => self.unanswered.add(id, &why, waiting),
+        };
+        (session, answer)
     }
 
     /// A connection that works: one that was kept, or a new one.
@@ -159,6 +197,7 @@ impl Sink for EmailSink {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.closed.store(true, Ordering::SeqCst);
+            self.unanswered.close();
             let idle = std::mem::take(&mut *self.idle());
             for mut session in idle {
                 let _ = tokio::time::timeout(QUIT, session.quit()).await;
@@ -176,8 +215,8 @@ impl fmt::Debug for EmailSink {
 }
 
 /// No connection could be made: a letter that could not be written keeps its own reason.
-fn failed(letter: Result<Letter, Failure>, failure: &Failure) -> Answer {
-    Answer::Failed(letter.err().unwrap_or_else(|| failure.clone()))
+fn failed(letter: Result<Letter, Answer>, failure: &Failure) -> Answer {
+    letter.err().unwrap_or_else(|| Answer::Failed(failure.clone()))
 }
 
 /// Nothing was tried, so nothing is said of the destination: it just goes again.

@@ -37,6 +37,7 @@ use postrider_core::{
 use crate::{Channel, Dispatch};
 
 pub use email::{EmailError, EmailOptions, EmailSink, Security};
+pub(crate) use push::refused;
 pub use push::{PushError, PushOptions, PushSink};
 
 /// How a refused delivery is tried again. Servers of mail that do not know a sender yet turn it away for minutes, and
@@ -57,6 +58,10 @@ const ADDRESS: &[AddressField] = &[AddressField {
     name: RECIPIENT,
     required: true,
 }];
+
+/// What helps a delivery whose address is wrong: it has the one that was known when it was stored.
+const FROZEN: &str = "correct it in the directory for what comes, and `to` in this one with `postrider dead edit`, or \
+    discard it";
 
 /// The routes of all channels that something is sent by, and nothing else: the router of an outbox that holds only
 /// deliveries.

@@ -6,6 +6,7 @@ mod servers;
 mod sign;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{ADDRESS, read};
+use super::{ADDRESS, FROZEN, read};
 use crate::{Channel, Dispatch};
 use answer::{Outcome, resting};
 pub use options::{PushError, PushOptions};
@@ -116,14 +117,14 @@ impl PushSink {
 
     fn webhook(&self, dispatch: &Dispatch) -> Result<Webhook, Failure> {
         let unusable = |text: &str| {
-            let text = format!("the recipient's url {text}; correct it in the directory");
+            let text = format!("the recipient's url {text}; {FROZEN}");
             Failure::new(ErrorKind::NotEncodable, text)
         };
         let webhook = Webhook::new(Secret::new(dispatch.to.as_str())).map_err(unusable)?;
         let (tls, ..) = webhook.server();
         match tls || self.options.allow_private {
             true => Ok(webhook.dialled_by(self.dial.clone())),
-            false => Err(unusable("must begin with https: what it is told is a person's")),
+            false => Err(unusable(PLAIN)),
         }
     }
 
@@ -185,6 +186,27 @@ impl fmt::Debug for PushSink {
         f.debug_struct("PushSink")
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+const PLAIN: &str = "must begin with https: what it is told is a person's";
+
+/// Why a url is refused without being called, as far as that is known without asking for the addresses of its host.
+pub(crate) fn refused(url: &str, private: bool) -> Option<&'static str> {
+    let webhook = match Webhook::new(Secret::new(url)) {
+        Ok(webhook) => webhook,
+        Err(text) => return Some(text),
+    };
+    let (tls, host, _) = webhook.server();
+    let dial = Dial::default().public_only(!private);
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    let here = host.eq_ignore_ascii_case("localhost") && !private;
+    match tls || private {
+        false => Some(PLAIN),
+        true if here || address.is_some_and(|address| !dial.takes(address)) => {
+            Some("is of a private network, and only where `allow_private` is set are those called")
+        }
+        true => None,
     }
 }
 

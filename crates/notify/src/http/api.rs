@@ -16,6 +16,9 @@ pub struct Options {
     pub token: Option<Secret>,
     /// What the ids of people are signed with, see [`super::sign`]. None: they are let in on loopback only, unsigned.
     pub secret: Option<Secret>,
+    /// Whether push urls of private networks and plain http are taken: what is said to
+    /// [`crate::deliver::PushOptions::allow_private`].
+    pub private_push: bool,
     /// The page at `/demo`, which shows the feed of anybody in it: on loopback only. None: there is none.
     pub demo: Option<Demo>,
 }
@@ -24,6 +27,7 @@ postrider_core::setters! {
     Options {
         token: impl Into<Secret> => Some(token.into()),
         secret: impl Into<Secret> => Some(secret.into()),
+        private_push: bool,
         demo: impl Into<Demo> => Some(demo.into()),
     }
 }

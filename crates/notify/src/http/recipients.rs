@@ -9,7 +9,7 @@ use serde_json::json;
 use super::guard::Door;
 use super::problem::{Outcome, Problem, document, json_answer, no_content};
 use super::read::{self, Named};
-use crate::{Board, Recipient};
+use crate::{Board, Channel, Recipient, address};
 
 /// How many topics one person may be subscribed to by one call.
 const TOPICS: usize = 1_000;
@@ -48,6 +48,7 @@ pub(super) async fn put(
         email: told.email,
         push_url: told.push_url,
     };
+    reachable(&recipient, door.api.options.private_push)?;
     board.put(&recipient).await?;
     if let Some(topics) = told.topics {
         subscribe(board, &id, &topics).await?;
@@ -114,6 +115,31 @@ impl Told {
         topics
             .iter()
             .try_for_each(|topic| read::id(topic.clone(), "topic").map(drop))
+    }
+}
+
+/// Refuses an address that nothing can be sent to, while whoever gives it is there to correct it.
+fn reachable(recipient: &Recipient, private: bool) -> Result<(), Problem> {
+    let given = [
+        (Channel::Email, "email", &recipient.email),
+        (Channel::Push, "push_url", &recipient.push_url),
+    ];
+    for (channel, field, text) in given {
+        if text.as_deref().is_none_or(str::is_empty) {
+            continue;
+        }
+        if let Err(problem) = address::of(recipient, channel) {
+            return Err(Problem::invalid(format!(
+                "{problem}; correct `{field}`, or leave it out"
+            )));
+        }
+    }
+    match recipient.push_url.as_deref() {
+        Some(url) if !url.is_empty() => {
+            let refused = crate::deliver::refused(url, private);
+            refused.map_or(Ok(()), |text| Err(Problem::invalid(format!("`push_url` {text}"))))
+        }
+        _ => Ok(()),
     }
 }
 

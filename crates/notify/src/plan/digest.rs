@@ -1,6 +1,6 @@
 //! Digests: what may be collected, how much of it is read, and what is told of it.
 
-use super::{Planner, WORDS, metadata, named};
+use super::{Plan, Planner, WORDS, metadata, named};
 use crate::board::keep::{keep, kept};
 use crate::board::work::{Counts, Due};
 use crate::{BoardError, Member, Occasion, Workflows};
@@ -54,12 +54,31 @@ impl<'a> Planner<'a> {
         Ok((text, members.get(..most).unwrap_or(members)))
     }
 
-    /// For what a digest collected. There may have been more than is told of here.
-    pub(crate) fn digest(
+    /// What is told of a digest to these. Events that fit one by one may be too much together: html has a longest
+    /// length, and a template its fuel. Then the older half is left out of what templates see, until it fits; else
+    /// whoever writes long texts could silence the digests of somebody. All of them are counted.
+    pub(crate) fn tell(
         workflows: &'a Workflows,
         due: &Due,
-        collected: &Collected,
-    ) -> Result<Self, BoardError> {
+        mut collected: Collected,
+        members: &[Member],
+    ) -> Result<(Self, Plan), BoardError> {
+        loop {
+            let told = Self::digest(workflows, due, &collected).and_then(|mut planner| {
+                let plan = planner.plan(members)?;
+                Ok((planner, plan))
+            });
+            match told {
+                Err(BoardError::Occasion(_)) if collected.texts.len() > 1 => {
+                    collected.texts.truncate(collected.texts.len() / 2);
+                }
+                told => return told,
+            }
+        }
+    }
+
+    /// For what a digest collected. There may have been more than is told of here.
+    fn digest(workflows: &'a Workflows, due: &Due, collected: &Collected) -> Result<Self, BoardError> {
         let texts = collected.texts.iter().rev();
         let occasions: Result<Vec<Occasion>, _> = texts.map(|text| kept(text, "a digest")).collect();
         let workflow = named(workflows, &due.workflow)?;

@@ -190,8 +190,7 @@ fn a_digest_tells_of_all_its_events() {
         texts: latest_first.map(|one| keep(one).unwrap()).collect(),
         count: 12,
     };
-    let mut planner = Planner::digest(&workflows, &due, &collected).unwrap();
-    let plan = planner.plan(&[member("ann", None)]).unwrap();
+    let (planner, plan) = Planner::tell(&workflows, &due, collected, &[member("ann", None)]).unwrap();
     let words = &plan.notifications[0].words;
     assert_eq!((&*words.title, &*words.body), ("Cy and others", "12: Bob Cy"));
     let subject = planner.subject();
@@ -206,6 +205,45 @@ fn a_digest_tells_of_all_its_events() {
             .to_string()
             .contains("payload.who")
     );
+}
+
+/// Each of them passed by itself; together they are longer than html may be, or take more than a template's fuel.
+#[test]
+fn a_digest_that_is_too_much_leaves_out_the_oldest() {
+    let told = |html: &str, payload: serde_json::Value, events: usize| {
+        let workflows = workflows(|one| {
+            one.digest = Some(Digest {
+                window: Duration::from_secs(60),
+            });
+            let mail = one.templates.get_mut(&(Channel::Email, "en".to_owned())).unwrap();
+            mail.insert(
+                "title".to_owned(),
+                "{{ count }}, {{ events | length }} shown".to_owned(),
+            );
+            mail.insert("html".to_owned(), html.to_owned());
+        });
+        let one = occasion("e", payload);
+        Planner::later(&workflows, &one).unwrap();
+        let collected = Collected {
+            texts: vec![keep(&one).unwrap(); events],
+            count: 1_000,
+        };
+        let due = Due {
+            id: 3,
+            workflow: "followed".to_owned(),
+            user: "ann".to_owned(),
+        };
+        let ann = [member("ann", Some("ann@example.com"))];
+        let (_, plan) = Planner::tell(&workflows, &due, collected, &ann).unwrap();
+        plan.notifications[0].deliveries[1].words.title.clone()
+    };
+    let long = json!({"who": "Bob", "text": "x".repeat(40_000)});
+    let all = "{% for event in events %}{{ event.payload.text }}{% endfor %}";
+    assert_eq!(told(all, long, 6), "1000, 3 shown");
+    let many = json!({"who": "Bob", "list": vec![1; 1_500]});
+    let all = "{% for event in events %}{% for one in event.payload.list %}{{ one }}{% endfor %}{% endfor %}";
+    let few = told(all, many, 64);
+    assert!(few.starts_with("1000, ") && !few.contains("64"), "{few}");
 }
 
 /// A letter of a hundred thousand characters for each of a thousand members is as much as the memory of the process.

@@ -19,6 +19,9 @@ pub(super) fn handler(pg: &Arc<Pg>) -> Arc<PgHandler> {
     postrider_postgres::handler(move |event, tx| {
         let pg = Arc::clone(&pg);
         Box::pin(async move {
+            if pg.means.workflows.ignores(event.event_type()) {
+                return Ok(());
+            }
             let occasion = Occasion::read(event)?;
             verdict(match &pg.means.people {
                 Some(_) => later(tx, &pg, &occasion).await,

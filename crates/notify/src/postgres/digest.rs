@@ -7,7 +7,7 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, attempt, chunk, directory, failed};
-use crate::board::work::{Asked, Counts, Due};
+use crate::board::work::{Asked, Counts, Due, LEFT_TO_OTHERS};
 use crate::plan::Planner;
 use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
 use crate::{BoardError, Member, Occasion};
@@ -90,7 +90,9 @@ pub(super) async fn collect(
 const LONGEST: f64 = 3_162_240_000.0;
 
 const CLAIM: &str = "SELECT id, workflow, user_id FROM {notification_digest}
-    WHERE sent_at IS NULL AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED";
+    WHERE sent_at IS NULL AND due_at <= clock_timestamp()
+        AND (workflow = ANY ($1) OR due_at < clock_timestamp() - $2 * interval '1 second')
+    ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED";
 
 /// The one whose reader was asked for, where nobody told it meanwhile.
 const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM {notification_digest}
@@ -104,7 +106,12 @@ pub(super) async fn claim(
 ) -> Result<Option<Due>, BoardError> {
     let said = |error| failed(error, "taking the next digest");
     let rows = match asked {
-        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        None => {
+            let (known, left) = (pg.means.workflows.names(), LEFT_TO_OTHERS.as_secs_f64());
+            let values: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&known, Type::TEXT_ARRAY), (&left, Type::FLOAT8)];
+            tx.query_typed(&pg.names.sql(CLAIM), &values).await
+        }
         Some(Asked { of, .. }) => {
             tx.query_typed(&pg.names.sql(CLAIM_ASKED), &[(&of.id, Type::INT8)])
                 .await
@@ -179,8 +186,7 @@ async fn make(
     if collected.texts.is_empty() || members.is_empty() {
         return Ok(());
     }
-    let mut planner = Planner::digest(&pg.means.workflows, due, &collected)?;
-    let plan = planner.plan(&members)?;
+    let (planner, plan) = Planner::tell(&pg.means.workflows, due, collected, &members)?;
     let counts = chunk::store(tx, pg, planner.subject(), &plan.notifications).await?;
     planner.told(&counts)
 }
@@ -208,10 +214,14 @@ async fn collected(tx: &Transaction<'_>, pg: &Pg, digest: i64) -> Result<Collect
 pub(super) async fn next(tx: &Transaction<'_>, pg: &Pg) -> Result<Option<Duration>, BoardError> {
     let said = |error| failed(error, "looking for the next digest");
     let sql = pg.names.sql(
-        "SELECT (extract(epoch FROM min(due_at) - clock_timestamp()) * 1000000)::bigint
-         FROM {notification_digest} WHERE sent_at IS NULL",
+        "SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000000)::bigint FROM {notification_digest}
+         WHERE sent_at IS NULL AND workflow = ANY ($1) ORDER BY due_at LIMIT 1",
     );
-    let rows = tx.query_typed(&sql, &[]).await.map_err(said)?;
+    let known = pg.means.workflows.names();
+    let rows = tx
+        .query_typed(&sql, &[(&known, Type::TEXT_ARRAY)])
+        .await
+        .map_err(said)?;
     let micros = rows
         .first()
         .map(|row| row.try_get::<_, Option<i64>>(0))

@@ -6,7 +6,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::{Pg, attempt, chunk, directory, failed};
 use crate::board::keep::keep;
-use crate::board::work::{Asked, Claimed};
+use crate::board::work::{Asked, Claimed, LEFT_TO_OTHERS};
 use crate::plan::Planner;
 use crate::{BoardError, FanOut, Occasion, Step};
 
@@ -39,7 +39,9 @@ pub(super) async fn begin(
 /// The oldest that nobody else works on: whoever does holds its row until the end of the chunk, and a worker that is
 /// gone holds nothing. What cannot go on stands aside.
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
-    WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
+    WHERE finished_at IS NULL AND problem IS NULL
+        AND (workflow = ANY ($1) OR created_at < clock_timestamp() - $2 * interval '1 second')
+    ORDER BY created_at, event_id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
 /// The one that people were asked for, where it still is where it was then. Whoever works on it is waited for.
 const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM {notification_fanout}
@@ -53,7 +55,12 @@ pub(super) async fn next(
 ) -> Result<Option<Claimed>, BoardError> {
     let said = |error| failed(error, "taking the next fan-out");
     let rows = match asked {
-        None => tx.query_typed(&pg.names.sql(CLAIM), &[]).await,
+        None => {
+            let (known, left) = (pg.means.workflows.names(), LEFT_TO_OTHERS.as_secs_f64());
+            let values: [(&(dyn ToSql + Sync), Type); 2] =
+                [(&known, Type::TEXT_ARRAY), (&left, Type::FLOAT8)];
+            tx.query_typed(&pg.names.sql(CLAIM), &values).await
+        }
         Some(Asked { of, .. }) => {
             let values: [(&(dyn ToSql + Sync), Type); 2] =
                 [(&of.event_id, Type::TEXT), (&of.cursor, Type::TEXT)];

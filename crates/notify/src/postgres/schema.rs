@@ -74,15 +74,19 @@ pub(super) async fn migrate(tx: &Transaction<'_>, pg: &Pg) -> Result<(), BoardEr
     Ok(tx.batch_execute(&sql).await.map_err(said)?)
 }
 
-/// Looks for rows that a rule would refuse. Where its index is there, there are none, and nothing is read.
+/// Looks for rows that a rule would refuse. Where its index is there, there are none, and nothing is read. One of its
+/// name that is not unique is none: it makes room.
 async fn check(tx: &Transaction<'_>, names: &Names, rule: &Rule) -> Result<(), BoardError> {
     let said = |error| failed(error, "looking for rows that are there twice");
     let (table, index) = (names.table(rule.table), names.table(rule.index));
-    let sql = "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NULL";
+    let sql = "SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (
+        SELECT FROM pg_index WHERE indexrelid = to_regclass($2) AND indisunique AND indisvalid)";
     let missing = tx.query_one(sql, &[&table, &index]).await.map_err(said)?;
     if !missing.try_get::<_, bool>(0).map_err(said)? {
         return Ok(());
     }
+    let drop = format!("DROP INDEX IF EXISTS {index}");
+    tx.batch_execute(&drop).await.map_err(said)?;
     let rows = tx.query(&names.sql(&rule.groups()), &[]).await.map_err(said)?;
     let mut groups = Vec::with_capacity(rows.len());
     for row in &rows {

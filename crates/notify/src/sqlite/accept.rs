@@ -16,6 +16,9 @@ use crate::{Accepted, BoardError, Notification, Occasion, To};
 pub(super) fn handler(lite: &Arc<Lite>) -> Arc<SqliteHandler> {
     let lite = Arc::clone(lite);
     postrider_sqlite::handler(move |event, tx| {
+        if lite.means.workflows.ignores(event.event_type()) {
+            return Ok(());
+        }
         let occasion = Occasion::read(event)?;
         verdict(match &lite.means.people {
             Some(_) => later(tx, &lite, &occasion),

@@ -6,7 +6,7 @@ use postrider_core::causes;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Lite, attempt, chunk, directory, failed, micros, schema};
-use crate::board::work::{Asked, Counts, Due};
+use crate::board::work::{Asked, Counts, Due, LEFT_TO_OTHERS};
 use crate::plan::Planner;
 use crate::plan::digest::{Collected, EVENTS, EVENTS_BYTES};
 use crate::{BoardError, Member, Occasion};
@@ -81,14 +81,19 @@ fn collect_one(
 }
 
 const CLAIM: &str = "SELECT id, workflow, user_id FROM notification_digest
-    WHERE sent_at IS NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1";
+    WHERE sent_at IS NULL AND due_at <= ?1 AND (workflow IN (SELECT value FROM json_each(?2)) OR due_at < ?3)
+    ORDER BY due_at LIMIT 1";
 
 /// The one whose reader was asked for, where nobody told it meanwhile.
 const CLAIM_ASKED: &str = "SELECT id, workflow, user_id FROM notification_digest
     WHERE sent_at IS NULL AND due_at <= ?1 AND id = ?2";
 
 /// The digest whose turn it is.
-pub(super) fn claim(tx: &Transaction<'_>, asked: Option<&Asked<Due>>) -> Result<Option<Due>, BoardError> {
+pub(super) fn claim(
+    tx: &Transaction<'_>,
+    lite: &Lite,
+    asked: Option<&Asked<Due>>,
+) -> Result<Option<Due>, BoardError> {
     let now = schema::now(tx)?;
     let read = |row: &Row<'_>| {
         Ok(Due {
@@ -98,7 +103,10 @@ pub(super) fn claim(tx: &Transaction<'_>, asked: Option<&Asked<Due>>) -> Result<
         })
     };
     let due = match asked {
-        None => tx.query_row(CLAIM, [now], read),
+        None => {
+            let left = now.saturating_sub(micros(LEFT_TO_OTHERS));
+            tx.query_row(CLAIM, params![now, lite.known(), left], read)
+        }
         Some(Asked { of, .. }) => tx.query_row(CLAIM_ASKED, [now, of.id], read),
     };
     let due = due.optional();
@@ -113,7 +121,7 @@ pub(super) fn tell(
     lite: &Lite,
     asked: Option<&Asked<Due>>,
 ) -> Result<Result<Option<String>, BoardError>, BoardError> {
-    let Some(due) = claim(tx, asked)? else {
+    let Some(due) = claim(tx, lite, asked)? else {
         return Ok(Ok(None));
     };
     let made = attempt(tx, || make(tx, lite, &due, asked))?;
@@ -156,8 +164,7 @@ fn make(tx: &Transaction<'_>, lite: &Lite, due: &Due, asked: Option<&Asked<Due>>
     if collected.texts.is_empty() || members.is_empty() {
         return Ok(());
     }
-    let mut planner = Planner::digest(&lite.means.workflows, due, &collected)?;
-    let plan = planner.plan(&members)?;
+    let (planner, plan) = Planner::tell(&lite.means.workflows, due, collected, &members)?;
     let counts = chunk::store(tx, lite, planner.subject(), &plan.notifications)?;
     planner.told(&counts)
 }
@@ -174,11 +181,13 @@ fn collected(tx: &Transaction<'_>, digest: i64) -> rusqlite::Result<Collected> {
 }
 
 /// How long until the next one is due.
-pub(super) fn next(tx: &Transaction<'_>, _: &Lite) -> Result<Option<Duration>, BoardError> {
+pub(super) fn next(tx: &Transaction<'_>, lite: &Lite) -> Result<Option<Duration>, BoardError> {
     let now = schema::now(tx)?;
-    let sql = "SELECT min(due_at) FROM notification_digest WHERE sent_at IS NULL";
+    let sql = "SELECT due_at FROM notification_digest
+        WHERE sent_at IS NULL AND workflow IN (SELECT value FROM json_each(?1)) ORDER BY due_at LIMIT 1";
     let due: Option<i64> = tx
-        .query_row(sql, [], |row| row.get(0))
+        .query_row(sql, [lite.known()], |row| row.get(0))
+        .optional()
         .map_err(|error| failed(error, "looking for the next digest"))?;
     let left = due.map(|due| u64::try_from(due.saturating_sub(now)).unwrap_or(0));
     Ok(left.map(Duration::from_micros))

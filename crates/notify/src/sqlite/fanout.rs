@@ -3,9 +3,9 @@
 use postrider_core::{StoreError, causes};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Lite, attempt, chunk, directory, failed, schema};
+use super::{Lite, attempt, chunk, directory, failed, micros, schema};
 use crate::board::keep::keep;
-use crate::board::work::{Asked, Claimed};
+use crate::board::work::{Asked, Claimed, LEFT_TO_OTHERS};
 use crate::plan::Planner;
 use crate::{BoardError, FanOut, Occasion, Step};
 
@@ -28,7 +28,9 @@ pub(super) fn begin(
 
 /// The oldest. There is one writer to a file, so nobody else works on it; what cannot go on stands aside.
 const CLAIM: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
-    WHERE finished_at IS NULL AND problem IS NULL ORDER BY created_at, event_id LIMIT 1";
+    WHERE finished_at IS NULL AND problem IS NULL
+        AND (workflow IN (SELECT value FROM json_each(?1)) OR created_at < ?2)
+    ORDER BY created_at, event_id LIMIT 1";
 
 /// The one that people were asked for, where it still is where it was then.
 const CLAIM_ASKED: &str = "SELECT event_id, occasion, workflow, cursor FROM notification_fanout
@@ -46,10 +48,14 @@ fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {
 /// The fan-out whose turn it is.
 pub(super) fn next(
     tx: &Transaction<'_>,
+    lite: &Lite,
     asked: Option<&Asked<Claimed>>,
 ) -> Result<Option<Claimed>, BoardError> {
     let next = match asked {
-        None => tx.query_row(CLAIM, [], claimed),
+        None => {
+            let left = schema::now(tx)?.saturating_sub(micros(LEFT_TO_OTHERS));
+            tx.query_row(CLAIM, params![lite.known(), left], claimed)
+        }
         Some(Asked { of, .. }) => tx.query_row(CLAIM_ASKED, params![of.event_id, of.cursor], claimed),
     };
     let next = next.optional();
@@ -63,7 +69,7 @@ pub(super) fn step(
     lite: &Lite,
     asked: Option<&Asked<Claimed>>,
 ) -> Result<Result<Option<Step>, BoardError>, BoardError> {
-    let Some(claimed) = next(tx, asked)? else {
+    let Some(claimed) = next(tx, lite, asked)? else {
         return Ok(Ok(None));
     };
     let stepped = attempt(tx, || go_on(tx, lite, &claimed, asked))?;

@@ -70,6 +70,13 @@ struct Lite {
     means: Means,
 }
 
+impl Lite {
+    /// The names of the workflows that this board knows, as a statement takes them.
+    fn known(&self) -> String {
+        serde_json::json!(self.means.workflows.names()).to_string()
+    }
+}
+
 impl fmt::Debug for SqliteBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteBoard")

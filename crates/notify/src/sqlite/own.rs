@@ -6,7 +6,7 @@ use crate::{BoardError, People, Step};
 
 /// Stores the next chunk of one fan-out. Where another was faster, there was a step and it stored nothing.
 pub(super) async fn step(board: &SqliteBoard, own: &dyn People) -> Result<Option<Step>, BoardError> {
-    let Some(claimed) = board.read(|tx, _| fanout::next(tx, None)).await? else {
+    let Some(claimed) = board.read(|tx, lite| fanout::next(tx, lite, None)).await? else {
         return Ok(None);
     };
     let nothing = claimed.nothing();
@@ -18,7 +18,7 @@ pub(super) async fn step(board: &SqliteBoard, own: &dyn People) -> Result<Option
 /// Makes the notification of one digest, and answers its workflow; None when none is due. Where another was faster, the
 /// next round looks again.
 pub(super) async fn digest(board: &SqliteBoard, own: &dyn People) -> Result<Option<String>, BoardError> {
-    let Some(due) = board.read(|tx, _| digest::claim(tx, None)).await? else {
+    let Some(due) = board.read(|tx, lite| digest::claim(tx, lite, None)).await? else {
         return Ok(None);
     };
     let asked = due.ask(own).await;

@@ -66,13 +66,15 @@ pub(super) fn migrate(tx: &Transaction<'_>, lite: &Lite) -> Result<(), BoardErro
     Ok(made.map_err(|error| failed(error, "making the tables of notifications"))?)
 }
 
-/// The rows that a rule would refuse. Where its index is there, there are none, and nothing is read.
+/// The rows that a rule would refuse. Where its index is there, there are none, and nothing is read. One of its name
+/// that is not unique is none: it makes room.
 fn groups(tx: &Transaction<'_>, lite: &Lite, rule: &Rule) -> rusqlite::Result<Vec<(String, i64)>> {
     let missing = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1
-        AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?2)";
+        AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE name = ?2 AND \"unique\" = 1)";
     if !tx.prepare(missing)?.exists([rule.table, rule.index])? {
         return Ok(Vec::new());
     }
+    tx.execute_batch(&format!("DROP INDEX IF EXISTS {}", rule.index))?;
     let mut statement = tx.prepare(&lite.names.sql(&rule.groups()))?;
     let groups = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     groups.collect()

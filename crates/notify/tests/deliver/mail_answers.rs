@@ -76,7 +76,7 @@ async fn a_connection_that_is_lost_after_data_is_unclear() {
     };
     assert_eq!(
         (lost.kind, lost.maybe_sent),
-        (ErrorKind::ConnectionLost, true),
+        (ErrorKind::Unknown, true),
         "{}",
         lost.text
     );

@@ -5,6 +5,7 @@ mod conformance_push;
 mod mail;
 mod mail_answers;
 mod mail_relayed;
+mod mail_unanswered;
 mod push;
 mod push_relayed;
 mod support;

@@ -318,6 +318,31 @@ async fn people_come_and_go() {
     ask.get("/recipients/ada").await.refused(404);
 }
 
+/// Whoever gives an address is told while they are there to correct it.
+#[tokio::test]
+async fn addresses_that_nothing_can_be_sent_to_are_refused() {
+    let near = served(Options::default()).await;
+    let private = served(Options::default().private_push(true)).await;
+    for (person, where_private) in [
+        (json!({ "email": "not an address" }), 422),
+        (json!({ "email": "a..b@example.com" }), 422),
+        (json!({ "push_url": "ftp:/x" }), 422),
+        (json!({ "push_url": "http://push.example.com/x" }), 200),
+        (json!({ "push_url": "https://127.0.0.1:9/x" }), 200),
+        (json!({ "push_url": "https://[fd00::1]/x" }), 200),
+        (json!({ "push_url": "https://localhost/x" }), 200),
+    ] {
+        let refused = near.ask().put("/recipients/ada", &person).await;
+        assert_eq!(refused.refused(422), "invalid", "{person}");
+        let answer = private.ask().put("/recipients/ada", &person).await;
+        assert_eq!(answer.code, where_private, "{person}: {answer:?}");
+    }
+    let good = json!({ "email": "ada@example.com", "push_url": "https://push.example.com/x" });
+    near.ask().put("/recipients/ada", &good).await.is(200);
+    let none = json!({ "email": "", "push_url": null });
+    near.ask().put("/recipients/ada", &none).await.is(200);
+}
+
 #[tokio::test]
 async fn topics_are_subscribed_to_and_left() {
     let served = with_people(Options::default(), &["ada"]).await;

@@ -219,3 +219,22 @@ async fn a_signature_in_the_query_opens_a_stream() {
     served.happens("e1", "ada").await;
     watch.until("event: entry").await;
 }
+
+/// A chunk that waited for long between its rows and its commit: what it stored is not recent any more.
+#[tokio::test]
+async fn what_is_committed_late_is_read_again() {
+    let served = with_people(Options::default(), &["ada"]).await;
+    served.happens("early", "ada").await;
+    let mut watch = Watch::open(&served.ask(), "/feed/ada/live").await;
+    served.run(
+        "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata,
+            created_at)
+        SELECT 'late', event_type, audience, workflow, user_id, category, title, body, metadata,
+            created_at - 60000000 FROM notification;
+        INSERT INTO notification_delivery (notification_id, channel, address)
+        SELECT max(id), 'in_app', '' FROM notification",
+    );
+    watch.until("\"unread\":2").await;
+    watch.until("event: reload").await;
+    assert!(watch.entries().iter().all(|entry| entry["event_id"] != "late"));
+}

@@ -29,7 +29,7 @@ pub(crate) struct Served {
     pub(crate) task: JoinHandle<std::io::Result<()>>,
     /// How often a call said that it stored something.
     pub(crate) bell: Arc<AtomicUsize>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Drop for Served {
@@ -41,6 +41,13 @@ impl Drop for Served {
 impl Served {
     pub(crate) fn ask(&self) -> Ask {
         Ask::new(self.address)
+    }
+
+    /// Runs statements on the file.
+    pub(crate) fn run(&self, sql: &str) {
+        let connection = rusqlite::Connection::open(self.folder.path().join("notify.db")).unwrap();
+        connection.busy_timeout(Duration::from_secs(10)).unwrap();
+        connection.execute_batch(sql).unwrap();
     }
 
     /// Something happens that no call over HTTP told of: as when another process writes.
@@ -111,7 +118,7 @@ async fn serve((address, options): (&str, Options), board: Arc<dyn Board>, folde
         stop,
         task,
         bell,
-        _folder: folder,
+        folder,
     }
 }
 

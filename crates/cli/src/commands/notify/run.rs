@@ -46,7 +46,8 @@ pub async fn run(
     let admin = start::admin(config, log_lines_dropped);
     let serving = start::serve(config, &admin)?;
     let http = bind(notify).await?;
-    let started = start::open(config, &notify.outbox, outbox, migrate, true).await?;
+    let started = start::open(config, &notify.outbox, outbox, migrate, true).await;
+    let started = started.map_err(Failure::with_notifications)?;
     let token = signal::stop_token();
     if !started.wait(&token).await {
         return Ok(Done::Fine);
@@ -56,6 +57,14 @@ pub async fn run(
         opened.migrate(&notify.outbox).await?;
     }
     opened.check(&notify.outbox).await?;
+    if let Some(bound) = &http {
+        let (address, token, secret) = (
+            bound.local_addr()?,
+            notify.token.is_some(),
+            notify.secret.is_some(),
+        );
+        tracing::info!(%address, token, secret, "serving feeds");
+    }
     let stopping = (token.clone(), admin.clone());
     tokio::spawn(async move {
         stopping.0.cancelled().await;
@@ -99,8 +108,6 @@ async fn bind(notify: &Notify) -> Result<Option<TcpListener>, Failure> {
             .because(&error)
             .advice("set `listen` in [notify] to an address that is free, or to \"off\"")
     })?;
-    let address = bound.local_addr()?;
-    tracing::info!(%address, token = notify.token.is_some(), secret = notify.secret.is_some(), "serving feeds");
     Ok(Some(bound))
 }
 
@@ -132,6 +139,11 @@ impl Stage<'_> {
         }
         if let Some(listener) = self.http {
             let mut options = http::Options::default();
+            options.private_push = self
+                .notify
+                .push
+                .as_ref()
+                .is_some_and(|push| push.options.allow_private);
             (options.token, options.secret) = (self.notify.token.clone(), self.notify.secret.clone());
             builder = builder.http(listener, options);
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_core::Secret;
-use postrider_notify::deliver::{EmailOptions, EmailSink, PushOptions, PushSink, Security};
+use postrider_notify::deliver::{EmailError, EmailOptions, EmailSink, PushOptions, PushSink, Security};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -95,6 +95,8 @@ impl EmailTable {
         })?;
         let password = secret("password", table.password, table.password_file)?.map(Spanned::into_inner);
         let from = table.from.span();
+        let unsubscribe = table.unsubscribe.as_ref().map(Spanned::span);
+        let ca_file = table.ca_file.as_ref().map(Spanned::span);
         let mut options = EmailOptions::new(server.host, table.from.into_inner());
         options.port = server.port;
         options.security = table.security.map_or(server.security, |word| word.into_inner().0);
@@ -121,7 +123,15 @@ impl EmailTable {
         // then would be sent again.
         options.batch_time = options.batch_time.min(limit / 6);
         options.timeout = options.timeout.min(limit * 2 / 5);
-        EmailSink::new(options.clone()).map_err(|error| Problem::new(error.to_string()).at(from))?;
+        EmailSink::new(options.clone()).map_err(|error| {
+            let at = match error {
+                EmailError::Unsubscribe(_) => unsubscribe,
+                EmailError::CaFile { .. } => ca_file,
+                EmailError::Plain(_) => Some(url.span()),
+                _ => None,
+            };
+            Problem::new(error.to_string()).at(at.unwrap_or(from))
+        })?;
         Ok(Email { options })
     }
 }

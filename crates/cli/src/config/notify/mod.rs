@@ -51,6 +51,8 @@ pub struct NotifyTable {
     secret: Option<Spanned<Hidden>>,
     secret_file: Option<Spanned<PathBuf>>,
     keep: Option<Keep>,
+    #[serde(default)]
+    ignore: Vec<String>,
     broker: Option<Text>,
     dead_letters: Option<Spanned<BTreeMap<Text, Text>>>,
     #[serde(default)]
@@ -181,7 +183,7 @@ impl NotifyTable {
             keep,
             queues,
             queue_of,
-            workflows: Arc::new(workflows),
+            workflows: Arc::new(workflows.ignoring(table.ignore)),
             email,
             push,
         })

@@ -17,6 +17,7 @@ impl Notify {
             "outbox": self.outbox,
             "listen": self.listen.map_or_else(|| "off".to_owned(), |address| address.to_string()),
             "keep": show_keep(self.keep),
+            "ignore": self.workflows.ignored(),
             "workflow": self.workflows.all().iter().map(workflow).collect::<Vec<_>>(),
         });
         let audiences = self.workflows.audiences().iter();

@@ -25,7 +25,7 @@ pub(super) enum Stage {
     Content,
 }
 
-/// What went wrong.
+/// What went wrong. Not for content that was handed over without an answer: see [`super::unanswered`].
 pub(super) fn failure(stage: Stage, error: &Error, host: &str) -> Failure {
     if let Some(code) = code(error) {
         return Failure::new(kind(stage, code, &reason(error)), told(host, code, error));
@@ -47,15 +47,7 @@ pub(super) fn failure(stage: Stage, error: &Error, host: &str) -> Failure {
         (false, Stage::Greeting | Stage::Tls) => ErrorKind::Unreachable,
         (false, _) => ErrorKind::ConnectionLost,
     };
-    unclear(stage, Failure::new(kind, text))
-}
-
-/// A failure without an answer: once the content was on its way, the letter may have been taken.
-pub(super) fn unclear(stage: Stage, failure: Failure) -> Failure {
-    match stage {
-        Stage::Content => failure.maybe_sent(),
-        _ => failure,
-    }
+    Failure::new(kind, text)
 }
 
 /// Whether the server ends the connection with this answer.

@@ -5,7 +5,7 @@ use lettre::message::{Mailbox, Message as Mail, MultiPart, SinglePart};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use postrider_core::{ErrorKind, Failure, Message, Secret};
 
-use super::super::read;
+use super::super::{FROZEN, read};
 use super::options::{EmailError, EmailOptions};
 use crate::http::sign_unsubscribe;
 use crate::text::{NAME, TITLE, all_lines, one_line};
@@ -69,9 +69,7 @@ impl Writer {
             .to
             .parse()
             .map_err(|error: lettre::address::AddressError| {
-                let text = format!(
-                    "the recipient's address is not one of mail: {error}; correct it in the directory"
-                );
+                let text = format!("the recipient's address is not one of mail: {error}; {FROZEN}");
                 Failure::new(ErrorKind::NotEncodable, text)
             })?;
         let name = line(&dispatch.name, NAME);

@@ -1,6 +1,7 @@
 //! The dialogue with a server of mail.
 
 use std::fmt::Display;
+use std::pin::Pin;
 use std::time::Duration;
 
 use lettre::transport::smtp::Error;
@@ -11,7 +12,7 @@ use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use lettre::transport::smtp::response::Response;
 use postrider_core::{Answer, ErrorKind, Failure, Receipt, Secret};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::{self, Stage};
 use super::letter::Letter;
@@ -37,6 +38,21 @@ pub(super) struct Session {
     stage: Stage,
     broken: bool,
 }
+
+/// How handing a letter in ended.
+pub(super) enum Outcome {
+    /// The server said what became of it, or nothing was handed over.
+    Answered(Answer),
+    /// The content was handed over and nothing came back, for this reason: the server may have taken the letter. Where
+    /// the connection is still there, the answer may come yet.
+    Unanswered(String, Option<Waiting>),
+}
+
+/// The answer to content that was handed over, on a connection that waits for nothing else.
+pub(super) type Waiting = Pin<Box<dyn Future<Output = (Session, Answered)> + Send>>;
+
+/// What a server said to the content, or why it said nothing.
+pub(super) type Answered = Result<Response, Error>;
 
 impl Doorway {
     pub(super) fn new(options: &EmailOptions) -> Result<Self, EmailError> {
@@ -67,10 +83,7 @@ impl Doorway {
     pub(super) async fn open(&self) -> Result<Session, Failure> {
         match timeout(self.timeout, Box::pin(self.greet())).await {
             Ok(opened) => opened,
-            Err(_) => {
-                let text = format!("{} did not answer within {:?}", self.host, self.timeout);
-                Err(Failure::new(ErrorKind::TimedOut, text))
-            }
+            Err(_) => Err(Failure::new(ErrorKind::TimedOut, self.silent())),
         }
     }
 
@@ -121,29 +134,67 @@ impl Doorway {
         matches!(timeout(MOMENT, session.say(Stage::Sender, Rset)).await, Ok(Ok(_)))
     }
 
-    /// Hands a letter in. After a refusal the connection can be used for the next.
-    pub(super) async fn hand_in(&self, session: &mut Session, letter: &Letter) -> Answer {
-        let failed = match timeout(self.timeout, Box::pin(session.hand_in(letter))).await {
-            Ok(Ok(response)) => {
-                let said: Vec<&str> = response.message().collect();
-                let said = postrider_core::inert(&said.join(" "), MAX_RECEIPT);
-                return Answer::Confirmed(Receipt(Some(said)));
-            }
-            Ok(Err(NotHandedIn::Unfit(text))) => Failure::new(ErrorKind::NotEncodable, text),
-            Ok(Err(NotHandedIn::Failed(error))) => {
+    /// Hands a letter in. After an answer the connection can be used for the next, unless that ended it.
+    pub(super) async fn hand_in(&self, mut session: Session, letter: Letter) -> (Option<Session>, Outcome) {
+        let until = Instant::now() + self.timeout;
+        let failure = match timeout_at(until, Box::pin(session.offer(&letter))).await {
+            Ok(Ok(())) => return self.content(session, letter, until).await,
+            Ok(Err(NotTaken::Unfit(text))) => Failure::new(ErrorKind::NotEncodable, text),
+            Ok(Err(NotTaken::Failed(error))) => {
                 session.broken |= error.status().is_none() || answer::ends(&error);
                 self.failure(session.stage, &error)
             }
             Err(_) => {
                 session.broken = true;
-                let text = format!("{} did not answer within {:?}", self.host, self.timeout);
-                answer::unclear(session.stage, Failure::new(ErrorKind::TimedOut, text))
+                Failure::new(ErrorKind::TimedOut, self.silent())
             }
         };
-        if !session.broken && !matches!(timeout(MOMENT, session.reset()).await, Ok(true)) {
-            session.broken = true;
+        let session = session.after_refusal().await;
+        (session, Outcome::Answered(Answer::Failed(failure)))
+    }
+
+    async fn content(
+        &self,
+        mut session: Session,
+        letter: Letter,
+        until: Instant,
+    ) -> (Option<Session>, Outcome) {
+        let mut waiting: Waiting = Box::pin(async move {
+            let answered = session.connection.message(&letter.content).await;
+            (session, answered)
+        });
+        let Ok((session, answered)) = timeout_at(until, &mut waiting).await else {
+            return (None, Outcome::Unanswered(self.silent(), Some(waiting)));
+        };
+        match self.said(&answered) {
+            Ok(answer @ Answer::Confirmed(_)) => (Some(session), Outcome::Answered(answer)),
+            Ok(answer) => {
+                let ends = answered.is_err_and(|error| answer::ends(&error));
+                let session = Session {
+                    broken: session.broken || ends,
+                    ..session
+                };
+                (session.after_refusal().await, Outcome::Answered(answer))
+            }
+            Err(why) => (None, Outcome::Unanswered(why, None)),
         }
-        Answer::Failed(failed)
+    }
+
+    /// What a server's answer to the content means; an error where it gave none.
+    pub(super) fn said(&self, answered: &Answered) -> Result<Answer, String> {
+        match answered {
+            Ok(response) => {
+                let said: Vec<&str> = response.message().collect();
+                let said = postrider_core::inert(&said.join(" "), MAX_RECEIPT);
+                Ok(Answer::Confirmed(Receipt(Some(said))))
+            }
+            Err(error) if error.status().is_some() => Ok(Answer::Failed(self.failure(Stage::Content, error))),
+            Err(error) => Err(self.failure(Stage::Content, error).text.into()),
+        }
+    }
+
+    fn silent(&self) -> String {
+        format!("{} did not answer within {:?}", self.host, self.timeout)
     }
 
     /// The words of a server are its own; should it repeat the password, they are not kept.
@@ -160,28 +211,25 @@ impl Doorway {
 /// The longest receipt: servers answer with an id of some dozen characters.
 const MAX_RECEIPT: usize = 200;
 
-enum NotHandedIn {
+enum NotTaken {
     /// The server cannot be told this address.
     Unfit(&'static str),
     Failed(Error),
 }
 
-impl From<Error> for NotHandedIn {
+impl From<Error> for NotTaken {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
 impl Session {
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken
-    }
-
     pub(super) async fn quit(&mut self) {
         let _ = self.connection.quit().await;
     }
 
-    async fn hand_in(&mut self, letter: &Letter) -> Result<Response, NotHandedIn> {
+    /// All that comes before the content.
+    async fn offer(&mut self, letter: &Letter) -> Result<(), NotTaken> {
         let mut parameters = Vec::new();
         if !AsRef::<str>::as_ref(&letter.to).is_ascii() || !AsRef::<str>::as_ref(&letter.from).is_ascii() {
             if !self
@@ -189,24 +237,33 @@ impl Session {
                 .server_info()
                 .supports_feature(Extension::SmtpUtfEight)
             {
-                return Err(NotHandedIn::Unfit(
+                return Err(NotTaken::Unfit(
                     "the address has letters beyond ASCII, and the server does not take such addresses (SMTPUTF8)",
                 ));
             }
             parameters.push(MailParameter::SmtpUtfEight);
         }
-        self.say(Stage::Sender, Mail::new(Some(letter.from.clone()), parameters))
+        // What is refused then is the recipient's address, although it is not named yet.
+        let stage = match parameters.is_empty() {
+            true => Stage::Sender,
+            false => Stage::Recipient,
+        };
+        self.say(stage, Mail::new(Some(letter.from.clone()), parameters))
             .await?;
         self.say(Stage::Recipient, Rcpt::new(letter.to.clone(), Vec::new()))
             .await?;
         self.say(Stage::Data, Data).await?;
         self.stage = Stage::Content;
-        Ok(self.connection.message(&letter.content).await?)
+        Ok(())
     }
 
-    /// Forgets the letter that was refused; false when the connection does not even do that.
-    async fn reset(&mut self) -> bool {
-        self.say(Stage::Sender, Rset).await.is_ok()
+    /// Forgets the letter that was refused; None when the connection does not even do that.
+    async fn after_refusal(mut self) -> Option<Session> {
+        if self.broken {
+            return None;
+        }
+        let forgotten = timeout(MOMENT, self.say(Stage::Sender, Rset)).await;
+        matches!(forgotten, Ok(Ok(_))).then_some(self)
     }
 
     async fn say(&mut self, stage: Stage, command: impl Display) -> Result<Response, Error> {

@@ -27,6 +27,7 @@ pub(super) fn begin(hub: &Arc<Inner>, user: &str) -> Room {
         user: user.to_owned(),
         known: HashSet::new(),
         unread: None,
+        owed: false,
         since: None,
     };
     tokio::spawn(run(looks, nudge.clone(), gone.clone()));
@@ -43,6 +44,8 @@ struct Looks {
     /// What the last look saw. It covers all that the next one may see again.
     known: HashSet<i64>,
     unread: Option<u64>,
+    /// The count grew at the last look, and what it counts was not seen.
+    owed: bool,
     /// When the last look that found anything out began.
     since: Option<Instant>,
 }
@@ -87,13 +90,19 @@ impl Looks {
         let unread = board.unread(&self.user).await?;
         self.since = Some(begun);
 
-        let changed = self.unread.replace(unread) != Some(unread);
+        let before = self.unread.replace(unread);
+        let changed = before != Some(unread);
         let full = recent.len() >= RECENT;
         let seen: HashSet<i64> = recent.iter().map(|entry| entry.id).collect();
         let new = recent.iter().filter(|entry| !self.known.contains(&entry.id));
         let mut news = News::of(new)?;
         self.known = seen;
         news.unread = changed.then_some(unread);
+        // The count is read later, so that it may be ahead by one look. What is not found then was committed too late
+        // after the time in it to be recent.
+        let found = !news.entries.is_empty();
+        news.reload |= self.owed && !found;
+        self.owed = !found && before.is_some_and(|before| unread > before);
         // What did not fit may be newer than what did.
         news.reload |= full && (changed || !news.entries.is_empty());
         Ok(news)

@@ -120,17 +120,23 @@ pub(crate) async fn one_that_cannot_be_told_is_put_off(bench: &dyn Bench) {
     };
     rename("gone").await;
     later(bench).await;
+    later(bench).await;
     let reason = is_refused(board.digest().await);
     assert!(reason.contains("gone"), "{reason}");
     assert_eq!(all(&board).await, 1, "the other is told");
     let said = "SELECT problem FROM notification_digest WHERE sent_at IS NULL";
     assert_eq!(bench.texts(said).await, [reason]);
+    assert_eq!(
+        board.next_digest().await.expect("asked"),
+        None,
+        "of none that is known"
+    );
+    rename("postliked").await;
     let next = board.next_digest().await.expect("asked").expect("it is open");
     assert!(
         next > Duration::ZERO && next <= Duration::from_secs(60),
         "{next:?}"
     );
-    rename("postliked").await;
     assert_eq!(accept(&board, liked("e2", "ann")).await.collected, 1);
     later(bench).await;
     assert_eq!(all(&board).await, 1);

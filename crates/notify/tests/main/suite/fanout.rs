@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use postrider_notify::{Board, BoardError, CHUNK, Occasion, To, Told, Worker};
+use postrider_notify::{Board, BoardError, CHUNK, Occasion, To, Told, Worker, Workflows};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Bench;
-use super::stage::{accept, crowd, event, finish, for_all, is_refused, menu, rows, two_crowds, workflows};
+use super::stage::{
+    HOUR, accept, crowd, event, finish, for_all, is_refused, liked, menu, rows, two_crowds, workflows,
+};
 
 /// Everybody was told once, in app and by mail.
 pub(crate) async fn told_once(bench: &dyn Bench, event: &str, size: usize) {
@@ -121,6 +123,32 @@ pub(crate) async fn two_that_work_on_it_share_it(bench: &dyn Bench) {
     assert_eq!(bench.number(unfinished).await, 0);
 }
 
+/// Lets so much time pass that those who might know a workflow have had their chance.
+async fn nobody_took_it(bench: &dyn Bench) {
+    bench.age("notification_fanout", "created_at", HOUR).await;
+}
+
+/// While a new configuration is rolled out, who has the old one takes nothing that only the new one can do.
+pub(crate) async fn what_others_know_is_left_to_them(bench: &dyn Bench) {
+    let knows = crowd(bench, "soup", 1_100).await;
+    let all = workflows();
+    let fewer = all.all().iter().filter(|one| one.name == "userfollowed").cloned();
+    let fewer = Workflows::new(all.audiences().to_vec(), fewer.collect()).expect("they are right");
+    let older = bench.open(Arc::new(fewer)).await;
+    assert!(accept(&knows, menu("e1", "soup")).await.goes_on);
+    assert_eq!(accept(&knows, liked("e2", "u00001")).await.collected, 1);
+    bench.age("notification_digest", "due_at", HOUR).await;
+    assert_eq!(older.step().await.expect("a step"), None);
+    assert!(!older.digest().await.expect("asked"));
+    assert_eq!(older.next_digest().await.expect("asked"), None);
+    assert_eq!(finish(&knows).await, 1);
+    assert!(knows.digest().await.expect("asked"));
+    // What nobody took is said to be stuck.
+    assert!(accept(&knows, menu("e3", "soup")).await.goes_on);
+    nobody_took_it(bench).await;
+    assert!(is_refused(older.step().await).contains("menuchanged"));
+}
+
 /// Its words fail for somebody in a later chunk: it is said once and stands aside until it is delivered again.
 pub(crate) async fn one_that_fails_holds_up_no_other(bench: &dyn Bench) {
     let board = crowd(bench, "soup", 1_100).await;
@@ -131,6 +159,7 @@ pub(crate) async fn one_that_fails_holds_up_no_other(bench: &dyn Bench) {
     bench
         .run("UPDATE notification_fanout SET workflow = 'gone' WHERE event_id = 'e1'")
         .await;
+    nobody_took_it(bench).await;
     let failed = board.step().await;
     assert!(matches!(failed, Err(BoardError::Occasion(_))), "{failed:?}");
     let other = board.step().await.expect("a step").expect("the other goes on");
@@ -186,6 +215,7 @@ pub(crate) async fn one_that_stands_aside_is_resumed(bench: &dyn Bench) {
         bench.run(&sql).await;
     };
     rename("gone").await;
+    nobody_took_it(bench).await;
     assert!(matches!(board.step().await, Err(BoardError::Occasion(_))));
     let aside = board.fan_out("e1").await.expect("an answer").expect("a fan-out");
     assert!(!aside.finished && aside.problem.is_some_and(|problem| problem.contains("gone")));
@@ -213,6 +243,7 @@ pub(crate) async fn a_worker_goes_on_beside_what_stands_aside(bench: &dyn Bench)
     bench
         .run("UPDATE notification_fanout SET workflow = 'gone'")
         .await;
+    nobody_took_it(bench).await;
     assert!(accept(&board, menu("sound", "soup")).await.goes_on);
     let aside = Arc::new(AtomicUsize::new(0));
     let worker = Worker::new(Arc::clone(&board)).tell({

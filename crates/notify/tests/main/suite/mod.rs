@@ -80,6 +80,7 @@ macro_rules! board_suite {
                 the_second_channel_is_no_duplicate
                 an_event_of_another_user_is_no_duplicate
                 a_listener_stores_with_its_inbox
+                what_is_ignored_is_passed_over
             }
             about {
                 another_type_of_event_is_another_thing
@@ -107,6 +108,7 @@ macro_rules! board_suite {
                 long_words_make_short_chunks
                 a_crash_between_chunks_loses_and_repeats_nothing
                 two_that_work_on_it_share_it
+                what_others_know_is_left_to_them
                 one_that_fails_holds_up_no_other
                 one_that_the_database_refuses_holds_up_no_other
                 one_that_stands_aside_is_resumed
@@ -184,6 +186,7 @@ macro_rules! board_suite {
                 duplicates_are_listed_and_nothing_is_changed
                 a_table_without_its_key_is_given_one
                 each_rule_is_made_over_what_is_there
+                an_index_that_is_not_unique_is_no_rule
                 tables_of_the_version_before_are_taken_over
                 each_audience_has_its_view
             }

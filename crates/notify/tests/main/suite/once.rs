@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_core::{Address, Applied, Envelope, Event, Incoming, Received, encode};
-use postrider_notify::Channel;
+use postrider_notify::{Channel, Workflows};
 
 use super::Bench;
 use super::stage::{accept, followed, rows, with, workflows};
@@ -149,4 +149,18 @@ pub(crate) async fn a_listener_stores_with_its_inbox(bench: &dyn Bench) {
         "{error}"
     );
     assert_eq!(rows(bench).await, [1, 2, 0, 0, 1]);
+}
+
+/// A shop has more types of events than workflows. Whatever is in them, nobody is told and nothing is refused.
+pub(crate) async fn what_is_ignored_is_passed_over(bench: &dyn Bench) {
+    with(bench, &["ann"]).await;
+    let odd = received("OrderArchived", "e1", r#"{"recipientId": []}"#);
+    let refused = bench.deliver(workflows(), vec![odd.clone()]).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let all = workflows();
+    let ignoring = Workflows::new(all.audiences().to_vec(), all.all().to_vec()).expect("they are right");
+    let ignoring = ignoring.ignoring(vec!["OrderArchived".to_owned()]);
+    let applied = bench.deliver(Arc::new(ignoring), vec![odd]).await;
+    assert_eq!(applied.expect("applied"), [Applied::Now]);
+    assert_eq!(rows(bench).await, [0; 5]);
 }

@@ -49,7 +49,8 @@ pub(crate) async fn what_stands_aside_is_counted(bench: &dyn Bench) {
              UPDATE notification_digest SET workflow = 'gone' WHERE user_id = 'ann'",
         )
         .await;
-    bench.age("notification_digest", "due_at", HOUR).await;
+    bench.age("notification_fanout", "created_at", HOUR).await;
+    bench.age("notification_digest", "due_at", 2 * HOUR).await;
     assert!(board.step().await.is_err());
     assert!(board.digest().await.is_err() || board.digest().await.is_err());
     let standing = board.standing().await.expect("counted");

@@ -89,6 +89,39 @@ pub(crate) async fn a_table_without_its_key_is_given_one(bench: &dyn Bench) {
     assert_eq!(rows(bench).await[1], 1);
 }
 
+/// Of the name of a rule, and without its effect: it is made anew, where the rows allow it.
+pub(crate) async fn an_index_that_is_not_unique_is_no_rule(bench: &dyn Bench) {
+    let board = with(bench, &["ann"]).await;
+    assert_eq!(accept(&board, followed("e1", "ann", "bob")).await.stored, 1);
+    bench
+        .run(
+            "DROP INDEX uk_notification_event_user; \
+             CREATE INDEX uk_notification_event_user ON notification (event_id, user_id)",
+        )
+        .await;
+    let copy = "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, \
+         metadata) SELECT event_id, event_type, audience, workflow, user_id, category, title, body, metadata \
+         FROM notification";
+    bench.run(copy).await;
+    let refused = board.migrate().await;
+    assert!(
+        matches!(refused, Err(BoardError::Duplicates { .. })),
+        "{refused:?}"
+    );
+    bench
+        .run("DELETE FROM notification WHERE id = (SELECT max(id) FROM notification)")
+        .await;
+    board.migrate().await.expect("now it can be");
+    assert_eq!(accept(&board, followed("e1", "ann", "bob")).await.duplicates, 1);
+    // Names the rule: without one over these columns it is an error.
+    bench
+        .run(&format!(
+            "{copy} WHERE true ON CONFLICT (event_id, user_id) DO NOTHING"
+        ))
+        .await;
+    assert_eq!(rows(bench).await[0], 1);
+}
+
 /// The rules of digests, too.
 pub(crate) async fn each_rule_is_made_over_what_is_there(bench: &dyn Bench) {
     let board = with(bench, &["ann"]).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::Bench;
 use super::digest::later;
 use super::fanout::{refuse_soup, told_once};
-use super::stage::{accept, crowd, finish, liked, menu, person, two_crowds, workflows};
+use super::stage::{HOUR, accept, crowd, finish, liked, menu, person, two_crowds, workflows};
 
 /// A worker that runs, and all that it told.
 struct Running {
@@ -61,6 +61,7 @@ pub(crate) async fn what_fails_holds_up_no_other(bench: &dyn Bench) {
         .run("UPDATE notification_digest SET workflow = 'gone' WHERE user_id = 'ann'")
         .await;
     later(bench).await;
+    later(bench).await;
     assert!(accept(&board, menu("refused", "soup")).await.goes_on);
     assert!(accept(&board, menu("sound", "salad")).await.goes_on);
     refuse_soup(bench, &board).await;
@@ -105,6 +106,7 @@ pub(crate) async fn resuming_beside_another_changes_nothing(bench: &dyn Bench) {
         bench.run(&sql).await;
     };
     rename("gone").await;
+    bench.age("notification_fanout", "created_at", HOUR).await;
     let worker = Running::begin(&board);
     let other = bench.open(workflows()).await;
     let finished = "SELECT count(*) FROM notification_fanout WHERE finished_at IS NOT NULL";
