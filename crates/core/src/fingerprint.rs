@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// What an error text has in common with others: 16 hexadecimal digits. Quoted text, numbers and words with digits in them
-/// do not count, nor do case and blanks.
+/// What an error text has in common with others: 16 hexadecimal digits. Quoted text, numbers and words with digits in
+/// them do not count, nor do case and blanks.
 ///
 /// ```
 /// use postrider_core::fingerprint;

@@ -107,7 +107,8 @@ fn row(outbox: &str, record: &EventRecord, filter: &Filter) -> Vec<String> {
 }
 
 fn names<'a>(destinations: impl Iterator<Item = &'a DestinationName>) -> String {
-    let names: Vec<String> = destinations.map(|name| cell(name.as_str())).collect();
+    let mut names: Vec<String> = destinations.map(|name| cell(name.as_str())).collect();
+    names.sort();
     match names.len() {
         0 => "-".to_owned(),
         1..=NAMES => names.join(", "),

@@ -164,6 +164,7 @@ fn the_reference_sets_every_key_of_notifications() {
     assert_eq!(notify.listen, Some("127.0.0.1:9788".parse().unwrap()));
     assert!(notify.token.is_some() && notify.secret.is_some());
     assert_eq!(notify.keep, Some(secs(30 * 86_400)));
+    assert_eq!(notify.workflows.ignored(), ["TableCleared"]);
     let queues = notify.queues.as_ref().expect("a broker");
     assert_eq!((&*queues.broker, &*queues.dead_broker), ("rabbit", "rabbit"));
     assert_eq!(queues.dead_address.get("routing_key"), Some("notes"));

@@ -118,12 +118,12 @@ fn mail_is_checked_like_everything_else() {
         (
             "smtp://mail.example.com",
             "unsubscribe = \"nowhere\"",
-            "unsubscribe",
+            "| unsubscribe = \"nowhere\"",
         ),
         (
             "smtp://mail.example.com",
             "ca_file = \"nowhere.pem\"",
-            "nowhere.pem",
+            "| ca_file = \"nowhere.pem\"",
         ),
     ] {
         refused("[notify.push]", &mail(url, more), wanted);
@@ -165,6 +165,15 @@ fn what_cannot_be_run_says_what_to_do() {
     }
     let demo = ["notify", "demo", "--for", "1s", "--listen", "0.0.0.0:0"];
     place.run(&demo).expect(2).complains("everybody's feed");
+
+    // In a new directory there is one command for all of it.
+    let new = Place::empty();
+    new.write("postrider.toml", &config(crate::http::port()));
+    for args in [&["notify", "run"][..], &["notify", "show", "1"]] {
+        new.run(args)
+            .expect(3)
+            .complains("`postrider notify migrate up` makes the file");
+    }
 
     // Tables of the outbox alone are not enough.
     place.write("postrider.toml", &config(crate::http::port()));
