@@ -13,7 +13,7 @@ use postrider_core::{Event, InvalidEvent, Timestamp};
 use crate::board::work::Counts;
 use crate::occasion::unfit_name;
 use crate::render::{RenderError, Words};
-use crate::{BoardError, Channel, Dispatch, Member, Occasion, Workflow, Workflows, address, text};
+use crate::{BoardError, Channel, Dispatch, Member, Occasion, To, Workflow, Workflows, address, text};
 
 /// The longest resource, in characters: it is part of a unique index.
 const LONGEST_RESOURCE: usize = 255;
@@ -158,18 +158,23 @@ impl<'a> Planner<'a> {
         }
         let mut planner = Self::bare(workflows, workflow, std::slice::from_ref(occasion), 1);
         planner.about(occasion)?;
-        planner.try_words()?;
+        planner.try_words(&occasion.to)?;
         Ok(planner)
     }
 
     /// What is collected, and what is told to the last of a million, is told when its event cannot be refused any more:
     /// so the words of every channel and language are tried now, for somebody with a name and for somebody without.
-    fn try_words(&mut self) -> Result<(), BoardError> {
+    /// Where it is for one person, it is tried with their id, because a payload may name them.
+    fn try_words(&mut self, to: &To) -> Result<(), BoardError> {
+        let id = match to {
+            To::User(id) => id,
+            To::Topic(_) => "somebody",
+        };
         let workflow = self.workflow;
         for (channel, locale) in workflow.templates.keys() {
             for name in ["Somebody", ""] {
                 let mut somebody = Member::default();
-                somebody.recipient.id = "somebody".to_owned();
+                somebody.recipient.id = id.to_owned();
                 somebody.recipient.name = name.to_owned();
                 somebody.recipient.locale = Some(locale.clone());
                 self.words(&somebody, *channel)?;

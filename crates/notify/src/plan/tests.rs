@@ -315,6 +315,23 @@ fn words_of_every_language_are_tried_before_anybody_is_told() {
     assert!(refused.contains("wer") && refused.contains("de"), "{refused}");
 }
 
+/// A payload that has something for each of those it is sent to, and an event for one of them.
+#[test]
+fn words_may_look_something_up_by_the_one_they_are_for() {
+    let workflows = workflows(|workflow| {
+        let words = crate::examples::words("Seat {{ payload.seats[recipient.id] }}", "");
+        for parts in workflow.templates.values_mut() {
+            *parts = words.clone();
+        }
+    });
+    let ann = occasion("e", json!({"seats": {"ann": "1A"}}));
+    let plan = Planner::new(&workflows, &ann)
+        .unwrap()
+        .plan(&[member("ann", None)]);
+    assert_eq!(plan.unwrap().notifications[0].words.title, "Seat 1A");
+    assert!(Planner::new(&workflows, &occasion("e", json!({"seats": {}}))).is_err());
+}
+
 /// Whoever wrote such an id into the table must not stop the others of the chunk.
 #[test]
 fn an_id_that_no_event_can_have_is_a_problem_of_its_own_deliveries() {
