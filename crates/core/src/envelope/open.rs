@@ -23,8 +23,9 @@ pub struct Opened {
 /// Takes an event out of its envelope; the payload is a part of the body and not copied, where it is JSON.
 ///
 /// Anybody may have put the message into the queue, so everything is checked that a handler relies on: that there is an
-/// id, one and the same at all places, and no header that says something else than a flat body does; that the content type is one the envelope can have; that the body is what it
-/// calls itself; that JSON is nested no deeper than [`limits::JSON_DEPTH`]. An error names a place, never the content.
+/// id, one and the same at all places, and no header that says something else than a flat body does; that the content
+/// type is one the envelope can have; that the body is what it calls itself; that JSON is nested no deeper than
+/// [`limits::JSON_DEPTH`]. An error names a place, never the content.
 ///
 /// ```
 /// use postrider_core::{Address, Envelope, Event, encode, open};
