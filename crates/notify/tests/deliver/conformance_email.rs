@@ -58,7 +58,10 @@ impl TestBroker for PostOffice {
     }
 
     fn arrived(&self) -> BoxFuture<'_, Vec<Arrived>> {
-        Box::pin(async { with(&self.0, Smtp::mails).await.iter().map(arrived).collect() })
+        Box::pin(async {
+            let mails = with(&self.0, Smtp::mails).await;
+            mails.iter().filter_map(arrived).collect()
+        })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
@@ -70,13 +73,11 @@ impl TestBroker for PostOffice {
     }
 }
 
-fn arrived(mail: &Mail) -> Arrived {
-    let id = mail
-        .header("x-postrider-event-id")
-        .expect("every mail has the event's id");
-    Arrived {
-        event_id: id.to_owned(),
-        body: unwrap(&mail.text),
+/// A server that is killed leaves the beginning of a mail that it never confirmed; the whole of it comes again.
+fn arrived(mail: &Mail) -> Option<Arrived> {
+    Some(Arrived {
+        event_id: mail.header("x-postrider-event-id")?.to_owned(),
+        body: unwrap(&mail.text)?,
         headers: Vec::new(),
-    }
+    })
 }

@@ -83,7 +83,7 @@ fn arrived(call: &Call) -> Arrived {
     let document = call.json();
     Arrived {
         event_id: id.into_owned(),
-        body: unwrap(document["body"].as_str().unwrap()),
+        body: unwrap(document["body"].as_str().unwrap()).unwrap(),
         headers: Vec::new(),
     }
 }

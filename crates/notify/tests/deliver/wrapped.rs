@@ -17,10 +17,14 @@ pub(crate) struct Wrapped<S> {
     pub(crate) base: String,
 }
 
-/// The body of a text.
-pub(crate) fn unwrap(text: &str) -> Bytes {
+/// Behind every body, so that the half of a text is told from the whole.
+const END: char = '.';
+
+/// The body of a text; none of one that is not whole.
+pub(crate) fn unwrap(text: &str) -> Option<Bytes> {
     let encoded: String = text.split_whitespace().collect();
-    STANDARD.decode(encoded).expect("what was wrapped").into()
+    let decoded = STANDARD.decode(encoded.strip_suffix(END)?);
+    Some(decoded.expect("what was wrapped").into())
 }
 
 impl<S> Wrapped<S> {
@@ -33,7 +37,7 @@ impl<S> Wrapped<S> {
             channel: self.channel,
             to: format!("{}{}", self.base, (self.to)(recipient)),
             title: "Tested".to_owned(),
-            body: STANDARD.encode(&message.body),
+            body: STANDARD.encode(&message.body) + &END.to_string(),
             html: None,
             category: "suite".to_owned(),
             event_id: "e".to_owned(),
