@@ -131,18 +131,20 @@ fn prefer(house: &House<'_>, user: &str, on: bool) -> Result<()> {
 /// none; an event without the field that its words need, and one that no workflow is for.
 pub(super) fn hostile(house: &House<'_>, outcome: &mut Outcome) -> Result<()> {
     house.pair.messages("notification.dead")?;
-    house.put(
-        "h1",
-        &json!({ "name": "<b>Eve</b>\u{202e}", "locale": "xx-YY", "push_url": "javascript:alert(1)" }),
-    )?;
-    let refused = house.ask(
-        ("PUT", "/recipients/h2"),
-        None,
-        Some(&json!({ "name": "a\r\nBcc: b@c.d" })),
-    )?;
-    outcome.check(refused.status == 422, || {
-        format!("a name of two lines is answered with {}", refused.status)
-    });
+    house.put("h1", &json!({ "name": "<b>Eve</b>\u{202e}", "locale": "xx-YY" }))?;
+    for refused in [
+        json!({ "name": "a\r\nBcc: b@c.d" }),
+        json!({ "push_url": "javascript:alert(1)" }),
+    ] {
+        let answer = house.ask(("PUT", "/recipients/h2"), None, Some(&refused))?;
+        outcome.check(answer.status == 422, || {
+            format!("{refused} is answered with {}", answer.status)
+        });
+    }
+    // As somebody who fills the table by SQL may have it.
+    house
+        .notes
+        .execute("UPDATE notification_recipient SET push_url = 'javascript:alert(1)' WHERE id = 'h1'")?;
 
     let name = "<script>alert(1)</script>\r\nBcc: everybody@example.com\u{202e}txt";
     let to_one = |event_type, payload, told| Happening {
