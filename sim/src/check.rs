@@ -67,6 +67,14 @@ impl Check {
         self.violations.push(what);
     }
 
+    /// The time that people gave an event for a destination. What is routed anew takes it along from where it stood.
+    fn moved_to(&self, place: &Place, written: &Written) -> Option<Duration> {
+        let stood = written.obligations().iter().filter(|_| written.kind == 'E');
+        let stood = stood.map(|name| (place.0.clone(), DestinationName::from(*name)));
+        let mut places = std::iter::once(place.clone()).chain(stood);
+        places.find_map(|place| self.moved.get(&place).copied())
+    }
+
     pub(crate) fn has_violations(&self) -> bool {
         !self.violations.is_empty()
     }
@@ -165,9 +173,7 @@ impl Check {
         }
         let early = written.not_before.map(|at| at.saturating_sub(SOON));
         if self
-            .moved
-            .get(&place)
-            .copied()
+            .moved_to(&place, written)
             .or(early)
             .is_some_and(|at| now < at)
         {
