@@ -1,6 +1,7 @@
 //! Listings: places are found by index, table by table, and the events of a page are put together in one go.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Timestamp};
 use tokio_postgres::types::ToSql;
@@ -34,20 +35,34 @@ const HEADS: &str = "(
 /// As many places of the history are looked at in the same time.
 const COST: i64 = 5;
 
+/// How long one page may be searched for, within what its statements let: none is begun that would take longer.
+const PATIENCE: Duration = Duration::from_millis(120);
+
+/// What one page may still cost.
+struct Search {
+    budget: Budget,
+    /// How many parked rows the last look at their words took, and how long.
+    worded: Option<(i64, Duration)>,
+}
+
 /// Events that match. What is found after much of the history was looked at for nothing is given at once, with the
 /// place to go on from: a page may have fewer events than there are.
 pub(super) async fn list(view: &View, list: &List) -> Result<Listing> {
+    page(view, list, Budget::within(PATIENCE)).await
+}
+
+async fn page(view: &View, list: &List, budget: Budget) -> Result<Listing> {
     let limit = list.limit.max(1) as usize;
     let way = Way::of(list.newest_first);
     let mut at = match &list.from {
         Some(cursor) => cursor.place()?.0,
         None => way.start(),
     };
-    let mut budget = Budget::default();
+    let mut search = Search { budget, worded: None };
     let mut listing = Listing::default();
     loop {
         let wanted = (limit - listing.events.len() + 1).min(STRIDE);
-        let found = find(view, &list.filter, way, at, wanted, &mut budget).await?;
+        let found = find(view, &list.filter, way, at, wanted, &mut search).await?;
         let mut events = records(view, &found.places).await?;
         for place in &found.places {
             let Some(record) = events
@@ -67,7 +82,7 @@ pub(super) async fn list(view: &View, list: &List) -> Result<Listing> {
             return Ok(listing);
         };
         at = to;
-        if budget.is_spent() {
+        if search.budget.is_spent() {
             listing.next = Some(Cursor::at(at, ""));
             return Ok(listing);
         }
@@ -87,7 +102,8 @@ pub(super) async fn by_id(view: &View, id: &EventId) -> Result<Vec<EventRecord>>
         event_id: vec![id.clone()],
         ..Filter::default()
     };
-    Ok(list(view, &List::first(u32::MAX, filter)).await?.events)
+    let all = List::first(u32::MAX, filter);
+    Ok(page(view, &all, Budget::default()).await?.events)
 }
 
 fn is_meant(view: &View, filter: &Filter, record: &EventRecord) -> bool {
@@ -110,7 +126,7 @@ async fn find(
     way: Way,
     at: i64,
     wanted: usize,
-    budget: &mut Budget,
+    search: &mut Search,
 ) -> Result<Found> {
     let mut all = BTreeSet::new();
     let mut to = None;
@@ -119,10 +135,12 @@ async fn find(
             continue;
         };
         let (places, reached) = match table {
-            Table::Sent => stretch::history(view, filter, &meant, way, at, wanted, budget).await?,
+            Table::Sent => {
+                stretch::history(view, filter, &meant, way, at, wanted, &mut search.budget).await?
+            }
             Table::Queued => plain(view, "{outbox}", &meant, way, at, wanted).await?,
             Table::Parked => match labels(filter) {
-                Some(words) => worded(view, filter, &words, &meant, way, at, budget).await?,
+                Some(words) => worded(view, filter, &words, &meant, way, at, search).await?,
                 None => plain(view, "{outbox_parked}", &meant, way, at, wanted).await?,
             },
         };
@@ -172,17 +190,17 @@ async fn worded(
     meant: &Meant,
     way: Way,
     at: i64,
-    budget: &mut Budget,
+    search: &mut Search,
 ) -> Result<Arm> {
+    let Search { budget, worded } = search;
     let (from, conditions) = match only_heads(filter) {
         true => (HEADS, ""),
         false => ("{outbox_parked}", meant.sql.as_str()),
     };
     let order = way.order();
-    let visits = if budget.is_untouched() {
-        WORDED / 10
-    } else {
-        WORDED
+    let visits = match *worded {
+        Some((visits, took)) => budget.next(visits, took, (visits * 4).min(WORDED)),
+        None => WORDED / 10,
     };
     let sql = format!(
         "SELECT c.seq, s.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
@@ -196,7 +214,9 @@ async fn worded(
     );
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &visits];
     values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+    let began = Instant::now();
     let rows = view.client().query(&view.sql(&sql), &values).await?;
+    *worded = Some((visits, began.elapsed()));
     budget.spend(visits * COST);
     let full = i64::try_from(rows.len()).is_ok_and(|rows| rows >= visits);
     let last = rows.last().map(|row| row.try_get::<_, i64>(0)).transpose()?;

@@ -1,6 +1,8 @@
 //! The history by place. Its index knows stretches of places and not single ones, so it is walked stretch by stretch:
 //! what is asked for in order is found in the first ones, and what is rare costs a bounded effort.
 
+use std::time::{Duration, Instant};
+
 use postrider_core::Filter;
 
 use super::View;
@@ -94,29 +96,48 @@ impl Way {
     }
 }
 
-/// How many places may still be looked at for one answer.
+/// How many places may still be looked at for one answer, and for how long.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: i64,
+    until: Option<Instant>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { left: 100_000 }
+        Self {
+            left: 100_000,
+            until: None,
+        }
     }
 }
 
 impl Budget {
+    /// For somebody who waits.
+    pub(super) fn within(patience: Duration) -> Self {
+        Self {
+            until: Some(Instant::now() + patience),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn spend(&mut self, places: i64) {
         self.left -= places;
     }
 
     pub(crate) fn is_spent(&self) -> bool {
-        self.left <= 0
+        self.left <= 0 || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    pub(super) fn is_untouched(&self) -> bool {
-        self.left == Self::default().left
+    /// How many to look at next, where so many took so long: up to so many, as far as the time that is left lets. Few
+    /// are looked at even then, or nothing would move.
+    pub(super) fn next(&self, size: i64, took: Duration, most: i64) -> i64 {
+        let Some(until) = self.until else {
+            return most;
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let fits = size as f64 * left.as_secs_f64() / took.as_secs_f64().max(1e-6);
+        (fits as i64).clamp((STRETCH / 16).min(most), most)
     }
 }
 
@@ -159,7 +180,9 @@ pub(super) async fn history(
             meant.sql,
             way.order()
         );
+        let began = Instant::now();
         let some = places(view, &sql, low, high, meant).await?;
+        let took = began.elapsed();
         let full = some.len() >= wanted;
         let empty = some.is_empty();
         found.extend(some);
@@ -179,7 +202,7 @@ pub(super) async fn history(
                 None => return Ok((found, None)),
             }
         }
-        size = (size * 2).min(LONGEST);
+        size = budget.next(size, took, (size * 2).min(LONGEST));
     }
     Ok((found, None))
 }

@@ -1,5 +1,7 @@
 //! Where to look for what a filter is about: of each table, one index, in the order of the places.
 
+use std::time::Instant;
+
 use postrider_core::{EventId, Filter, JobId, Status};
 use rusqlite::params;
 use rusqlite::types::Value;
@@ -113,14 +115,33 @@ impl Arm {
 
     /// The next rows beyond a place and, among parked ones, a destination; at most a stride of them.
     pub(super) fn stride(&self, view: &View<'_>, at: (i64, &str)) -> Result<Vec<Seen>> {
+        Ok(self.stride_until(view, at, None)?.0)
+    }
+
+    /// The same, cut short when the time is over, and whether these are all there are. It is never cut within the rows
+    /// of one event, behind whose place the next stride begins.
+    pub(super) fn stride_until(
+        &self,
+        view: &View<'_>,
+        at: (i64, &str),
+        until: Option<Instant>,
+    ) -> Result<(Vec<Seen>, bool)> {
         let mut statement = view.tx.prepare_cached(&self.sql)?;
         let limit = i64::try_from(STRIDE).unwrap_or(i64::MAX);
         let mut rows = statement.query(params![at.0, self.value, limit, at.1])?;
-        let mut seen = Vec::new();
+        let mut seen: Vec<Seen> = Vec::new();
         while let Some(row) = rows.next()? {
             seen.push(Seen::read(view, row)?);
+            let is_cut = |until| {
+                seen.first().map(|row| row.place) != seen.last().map(|row| row.place)
+                    && Instant::now() >= until
+            };
+            if until.is_some_and(is_cut) {
+                return Ok((seen, false));
+            }
         }
-        Ok(seen)
+        let is_all = seen.len() < STRIDE;
+        Ok((seen, is_all))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing};
 
-use super::arm::{Arm, STRIDE, Towards};
+use super::arm::{Arm, Towards};
 use super::record::record;
 use super::{View, place_of, timeline};
 use crate::error::Result;
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
                     self.out_of_time = true;
                     return Ok(None);
                 }
-                self.walks[index].go_on(view, self.filter, self.towards)?;
+                self.walks[index].go_on(view, self.filter, self.towards, self.until)?;
             }
         }
         let fronts = self.walks.iter().filter_map(|walk| walk.found.front().copied());
@@ -155,14 +155,20 @@ impl Walk {
         self.found.is_empty() && !self.ended
     }
 
-    fn go_on(&mut self, view: &View<'_>, filter: &Filter, towards: Towards) -> Result<()> {
+    fn go_on(
+        &mut self,
+        view: &View<'_>,
+        filter: &Filter,
+        towards: Towards,
+        until: Option<Instant>,
+    ) -> Result<()> {
         let destination = match towards {
             Towards::Newest => ABOVE_ALL,
             Towards::Oldest => "",
         };
-        let mut rows = self.arm.stride(view, (self.at, destination))?;
+        let (mut rows, is_all) = self.arm.stride_until(view, (self.at, destination), until)?;
         self.strides += 1;
-        self.ended = rows.len() < STRIDE;
+        self.ended = is_all;
         let (first, last) = (
             rows.first().map(|row| row.place),
             rows.last().map(|row| row.place),

@@ -1,5 +1,7 @@
 //! Removal by age. Queued and parked rows are nobody's to remove here.
 
+use std::time::{Duration, Instant};
+
 use postrider_core::{Kept, Purge, Purged, StoreErrorKind};
 use rusqlite::{ParamsFromIter, params_from_iter};
 
@@ -8,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::ident::Tables;
 use crate::schema;
+
+/// For how long one step removes rows. There is one write lock, and producers wait for it.
+const HOLD: Duration = Duration::from_millis(4);
 
 /// What is older than its term, as rows of one table.
 struct Old {
@@ -21,7 +26,7 @@ struct Old {
     hold: Option<Hold>,
 }
 
-/// Removes up to the limit.
+/// Removes up to the limit, and no longer than producers should wait.
 pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     let Some(old) = Old::of(view, purge)? else {
         return Ok(nothing());
@@ -32,10 +37,14 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     let ids = find.query_map(old.parameters(purge.limit.into()), |row| row.get(0))?;
     let ids: Vec<rusqlite::types::Value> = ids.collect::<rusqlite::Result<_>>()?;
     let mut remove = view.tx.prepare_cached(&old.remove)?;
+    let (began, mut gone) = (Instant::now(), 0);
     for id in &ids {
         remove.execute([id])?;
+        gone += 1;
+        if began.elapsed() >= HOLD {
+            break;
+        }
     }
-    let gone = ids.len() as u64;
     if let Some(actor) = purge.actor.as_deref().filter(|_| gone > 0) {
         write_down(
             view,
@@ -45,7 +54,7 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
             },
         )?;
     }
-    let more = gone >= u64::from(purge.limit);
+    let more = gone < ids.len() as u64 || gone >= u64::from(purge.limit);
     Ok(Purged {
         rows: gone,
         exact: true,
