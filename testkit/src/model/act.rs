@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Act, Chunk, EventId, Filter, Job, Seq, Status, Verb};
+use postrider_core::{Act, Chunk, EventId, EventRecord, Filter, Job, Seq, Status, Verb};
 
 use super::audit::Deed;
 use super::record::record_of;
@@ -47,8 +47,17 @@ impl Model {
                 limit: act.limit,
             },
         );
-        if chosen.last.is_none() {
-            chosen.refused = self.elsewhere(now, &act.filter.event_id);
+        let touched = chosen
+            .places
+            .iter()
+            .map(|place| self.parked[place].row.event_id());
+        let told = touched.chain(chosen.refused.iter().map(|(id, _)| id));
+        let told: BTreeSet<EventId> = told.cloned().collect();
+        for id in act.unheard(&told, &BTreeSet::new()) {
+            let records = self.with_id(now, id);
+            chosen
+                .refused
+                .extend(act.heard(&records, !chosen.more, time(now)));
         }
         let touched = chosen.places.len() as u64;
         if !act.dry_run {
@@ -107,12 +116,9 @@ impl Model {
         };
     }
 
-    /// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
-    pub(super) fn elsewhere(&self, now: Duration, ids: &[EventId]) -> Vec<(EventId, Status)> {
+    /// Every record that has the id.
+    pub(super) fn with_id(&self, now: Duration, id: &EventId) -> Vec<EventRecord> {
         let records = self.records(now).into_values();
-        records
-            .filter(|record| ids.contains(&record.event_id) && !record.status().is_parked())
-            .map(|record| (record.event_id.clone(), record.status()))
-            .collect()
+        records.filter(|record| record.event_id == *id).collect()
     }
 }

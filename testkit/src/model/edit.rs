@@ -27,7 +27,10 @@ impl Model {
         }
         chunk.touched = works.len() as u64;
         if chunk == Chunk::default() {
-            chunk.refused = self.elsewhere(now, std::slice::from_ref(&edit.event_id));
+            let records = self.with_id(now, &edit.event_id).into_iter();
+            chunk.refused = records
+                .flat_map(|record| record.refused(&edit.filter(), time(now)))
+                .collect();
         }
         if edit.dry_run {
             return Ok(chunk);

@@ -170,6 +170,7 @@ cases! { $ store_suite, store, "Store"
         a_redriven_row_waits_behind_its_head [Console];
         a_row_that_only_waits_is_not_redriven [Console];
         a_discarded_row_never_comes_back [Console];
+        a_verb_for_a_destination_is_refused_by_its_state [Console];
         a_dry_run_only_counts [Console];
         a_bulk_verb_goes_on_where_it_stopped [Console];
         a_pause_reaches_every_relay [Console];
@@ -198,6 +199,8 @@ cases! { $ store_suite, store, "Store"
         a_scheduled_row_is_moved_and_cancelled [Console Schedules];
         a_scheduled_row_is_due_at_its_own_time [Console Schedules];
         a_row_whose_time_has_come_is_not_moved [Console Schedules];
+        a_row_that_came_due_meanwhile_is_refused_with_its_state [Console Schedules];
+        each_event_that_is_named_is_heard_of [Console Schedules];
         what_is_not_scheduled_is_refused_with_its_state [Console Schedules];
         a_due_row_is_found_among_many_scheduled [Schedules];
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use postrider_core::{Act, Chunk, Control, Filter, Receipt, Scope, Settled, Status, Then, Verb};
+use postrider_core::{Act, Chunk, Control, Filter, Leaves, Receipt, Scope, Settled, Status, Then, Verb};
 
 use super::bench::Bench;
-use super::words::{dead, event, pairs, parks_as, refused, to, waiting};
+use super::words::{dead, decided, event, pairs, parks_as, refused, to, waiting};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -98,6 +98,28 @@ pub(super) async fn a_discarded_row_never_comes_back(bench: Bench) {
     let stats = bench.console().stats().await.expect("stats");
     assert_eq!((stats.discarded, stats.published), (1, 0));
     assert_eq!(relay.due_names().await, pairs(&[("b", "d")]));
+}
+
+/// Dead for one destination, published to another: who names the other asks about the other.
+pub(super) async fn a_verb_for_a_destination_is_refused_by_its_state(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let leaves = Leaves::Decided {
+        sent: vec![(to("sent"), Receipt::default())],
+        parked: vec![dead(Some("dead"))],
+    };
+    assert_eq!(relay.settle_one(decided(&rows[0], leaves)).await, Settled::Done);
+    let only = |name: &str| Filter {
+        event_id: vec!["a".into()],
+        destination: Some(to(name)),
+        ..Filter::default()
+    };
+    for verb in [Verb::Redrive, Verb::Discard("wrong".into())] {
+        let chunk = act(&bench, verb.clone(), only("sent")).await;
+        assert_eq!(chunk.touched, 0);
+        assert_eq!(chunk.refused, [("a".into(), Status::Published)]);
+        assert_eq!(act(&bench, verb, only("other")).await, Chunk::default());
+    }
+    assert_eq!(act(&bench, Verb::Redrive, only("dead")).await.touched, 1);
 }
 
 pub(super) async fn a_dry_run_only_counts(bench: Bench) {

@@ -10,6 +10,7 @@ use postrider_core::{
 use super::bench::{Bench, Relay};
 use super::job::ANN;
 use super::words::{dead, decided, event, pairs, refusal, sent, waiting};
+use crate::by_hand;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -94,6 +95,50 @@ pub(super) async fn what_is_not_scheduled_is_refused_with_its_state(bench: Bench
     }
 }
 
+/// A person saw it scheduled, and it came due before the verb.
+pub(super) async fn a_row_that_came_due_meanwhile_is_refused_with_its_state(bench: Bench) {
+    scheduled(&bench, &[event("due", "k")], Duration::ZERO).await;
+    for verb in [Verb::Discard("not wanted".into()), Verb::Move(HOUR)] {
+        let chunk = act_on(&bench, verb, "due", vec![Status::Scheduled]).await;
+        assert_eq!(chunk.touched, 0);
+        assert_eq!(chunk.refused, [("due".into(), Status::Held)]);
+    }
+    assert_eq!(shown(&bench, "due").await.status(), Status::Held);
+}
+
+/// What is true of one of them must not hide what is true of the others.
+pub(super) async fn each_event_that_is_named_is_heard_of(bench: Bench) {
+    scheduled(&bench, &[event("due", "k")], Duration::ZERO).await;
+    let relay = scheduled(&bench, &[event("far", "k"), event("further", "k")], HOUR).await;
+    bench
+        .commit(&[event("published", "m"), event("queued", "n")])
+        .await;
+    let rows = relay.queued().await;
+    assert_eq!(relay.settle_one(sent(&rows[0], &["d"])).await, Settled::Done);
+    let named = ["due", "far", "further", "published", "queued", "unknown"];
+    let mut first = by_hand::act(Verb::Move(2 * HOUR), "far");
+    first.filter.event_id = named.map(EventId::from).into();
+    first.filter.status = vec![Status::Scheduled];
+    first.limit = 1;
+    let (mut touched, mut refused) = (0, Vec::new());
+    let mut next = Some(first);
+    while let Some(act) = next.take() {
+        let chunk = bench.console().act(act.clone()).await.expect("a step");
+        touched += chunk.touched;
+        refused.extend(chunk.refused);
+        next = chunk.next.map(|from| Act {
+            from: Some(from),
+            ..act
+        });
+    }
+    let states = [
+        ("due".into(), Status::Held),
+        ("published".into(), Status::Published),
+        ("queued".into(), Status::Pending),
+    ];
+    assert_eq!((touched, refused), (2, states.to_vec()));
+}
+
 /// Thousands that wait for tomorrow stand in nobody's way.
 pub(super) async fn a_due_row_is_found_among_many_scheduled(bench: Bench) {
     let many: Vec<_> = (0..2_500)
@@ -153,10 +198,15 @@ fn alone(row: &postrider_core::QueuedRow, park: Park) -> SettleQueued {
 }
 
 async fn act(bench: &Bench, verb: Verb, id: &str) -> Chunk {
+    act_on(bench, verb, id, Vec::new()).await
+}
+
+async fn act_on(bench: &Bench, verb: Verb, id: &str, status: Vec<Status>) -> Chunk {
     let act = Act {
         verb,
         filter: Filter {
             event_id: vec![id.into()],
+            status,
             ..Filter::default()
         },
         dry_run: false,

@@ -1,11 +1,12 @@
 //! What people do with parked rows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Cursor, Status};
-use crate::{DestinationName, EventId, Filter, Payload, StoreError, StoreErrorKind};
+use super::{Cursor, EventRecord, Status};
+use crate::{DestinationName, EventId, Filter, Payload, StoreError, StoreErrorKind, Timestamp};
 
 /// What to do with parked rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,33 @@ impl Act {
         }
         detail.to_string()
     }
+
+    /// The events that it names and that a step has said nothing of: `told` are those of its rows that were touched or
+    /// refused, `missed` those that somebody else was faster with. What is none of a later step's business either is
+    /// said by the first.
+    pub fn unheard<'a>(&'a self, told: &BTreeSet<EventId>, missed: &BTreeSet<EventId>) -> Vec<&'a EventId> {
+        let named = self.filter.event_id.iter().filter(|id| !told.contains(*id));
+        named
+            .filter(|id| self.from.is_none() || missed.contains(*id))
+            .collect()
+    }
+
+    /// What is said of one of them, with all records that have its id. One that a later step comes to is left to it.
+    pub fn heard(
+        &self,
+        records: &[EventRecord],
+        is_last_step: bool,
+        now: Timestamp,
+    ) -> Vec<(EventId, Status)> {
+        let comes_later = |record: &EventRecord| record.is_parked_for(&self.filter, now);
+        match !is_last_step && records.iter().any(comes_later) {
+            true => Vec::new(),
+            false => records
+                .iter()
+                .flat_map(|record| record.refused(&self.filter, now))
+                .collect(),
+        }
+    }
 }
 
 /// What one step of a bulk verb did.
@@ -99,6 +127,15 @@ pub struct Edit {
 }
 
 impl Edit {
+    /// The rows that it is about, in whatever state.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            event_id: vec![self.event_id.clone()],
+            destination: self.destination.clone(),
+            ..Filter::default()
+        }
+    }
+
     /// Where to, and the payloads by their hashes, as JSON: what the audit keeps. What is in a payload is nobody's to
     /// read there.
     pub fn detail(&self, before: &[String]) -> String {

@@ -3,7 +3,7 @@
 use super::{JobId, Status};
 #[cfg(doc)]
 use crate::Console;
-use crate::{DestinationName, Event, EventId, Payload, Seq, Timestamp};
+use crate::{DestinationName, Event, EventId, Filter, Payload, Seq, Timestamp};
 
 /// Where one event stands with one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,27 @@ impl EventRecord {
     /// The worst of its states: what a one-line listing shows.
     pub fn status(&self) -> Status {
         self.routes.first().map_or(Status::Pending, |route| route.status)
+    }
+
+    /// Whether a verb that goes over the parked rows comes to it.
+    pub fn is_parked_for(&self, filter: &Filter, now: Timestamp) -> bool {
+        let mut parked = self.routes.iter().filter(|route| route.status.is_parked());
+        parked.any(|route| filter.matches(self, route, now))
+    }
+
+    /// What a person is told who named it in a filter that means no row of it: where it stands with the destinations
+    /// that the filter is about, in whatever state. One that is not parked anywhere is told as a whole: a filter may be
+    /// about what only parked rows have.
+    pub fn refused(&self, filter: &Filter, now: Timestamp) -> Vec<(EventId, Status)> {
+        if !self.status().is_parked() {
+            return vec![(self.event_id.clone(), self.status())];
+        }
+        let any = Filter {
+            status: Vec::new(),
+            ..filter.clone()
+        };
+        let meant = self.routes.iter().filter(|route| any.matches(self, route, now));
+        meant.map(|route| (self.event_id.clone(), route.status)).collect()
     }
 }
 

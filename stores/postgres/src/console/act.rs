@@ -1,5 +1,7 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
+use std::collections::BTreeSet;
+
 use postrider_core::{
     Act, Chunk, Cursor, EventId, EventRecord, Filter, Job, JobId, RecordedRoute, Status, Timestamp, Verb,
 };
@@ -30,8 +32,12 @@ pub(super) async fn step(view: &View, act: &Act) -> Result<Chunk> {
         true => taken.rows.len() as u64,
         false => apply(view, &act.verb, &mut taken).await?,
     };
-    if taken.seen == 0 {
-        taken.refused = elsewhere(view, &act.filter.event_id).await?;
+    let told = taken.rows.iter().map(|row| &row.event_id);
+    let told = told.chain(taken.refused.iter().map(|(id, _)| id));
+    for id in act.unheard(&told.cloned().collect(), &taken.missed) {
+        let records = list::by_id(view, id).await?;
+        let heard = act.heard(&records, taken.next.is_none(), Timestamp(view.now));
+        taken.refused.extend(heard);
     }
     let chunk = Chunk {
         touched,
@@ -83,7 +89,10 @@ impl Stride<'_> {
 /// What a step takes.
 #[derive(Default)]
 pub(super) struct Taken {
+    /// Rows that suit the verb; after it, those that it changed.
     rows: Vec<Chosen>,
+    /// Events of rows that suited and that a relay took away before.
+    missed: BTreeSet<EventId>,
     pub(super) refused: Vec<(EventId, Status)>,
     /// Where to go on; none when all rows were looked at.
     pub(super) next: Option<Cursor>,
@@ -94,6 +103,7 @@ pub(super) struct Taken {
 /// A row as it was when it was chosen.
 struct Chosen {
     place: (i64, String),
+    event_id: EventId,
     version: i64,
 }
 
@@ -135,6 +145,7 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
         match stride.verb.suits(found.route.status, found.alone) {
             true => taken.rows.push(Chosen {
                 place: found.place,
+                event_id: found.record.event_id,
                 version: found.version,
             }),
             false => taken.refused.push((found.record.event_id, found.route.status)),
@@ -206,9 +217,10 @@ pub(super) const AGAIN: &str =
     "dead = false, next_attempt_at = clock_timestamp(), attempts = 0, failures = 0, redriven = true,
      version = o.version + 1, updated_at = clock_timestamp()";
 
-/// Changes rows; answers how many were still as the verb wants them: a relay may have been first.
+/// Changes rows; answers how many were still as the verb wants them: a relay may have been first. Those that are
+/// otherwise by now are refused as they are.
 pub(super) async fn apply(view: &View, verb: &Verb, taken: &mut Taken) -> Result<u64> {
-    let rows = std::mem::take(&mut taken.rows);
+    let rows = &taken.rows;
     if rows.is_empty() {
         return Ok(0);
     }
@@ -219,9 +231,10 @@ pub(super) async fn apply(view: &View, verb: &Verb, taken: &mut Taken) -> Result
         Verb::Redrive => {
             let sql = view.sql(&format!(
                 "WITH {LOCKED} UPDATE {{outbox_parked}} o SET {AGAIN} FROM locked l
-                 WHERE o.seq = l.seq AND o.destination = l.destination AND (o.dead OR o.error_kind IS NOT NULL)"
+                 WHERE o.seq = l.seq AND o.destination = l.destination AND (o.dead OR o.error_kind IS NOT NULL)
+                 RETURNING o.seq, o.destination"
             ));
-            client.execute(&sql, &[&seqs, &names]).await?
+            client.query(&sql, &[&seqs, &names]).await?
         }
         Verb::Move(by) => {
             let sql = view.sql(&format!(
@@ -229,23 +242,26 @@ pub(super) async fn apply(view: &View, verb: &Verb, taken: &mut Taken) -> Result
                      version = o.version + 1, updated_at = clock_timestamp()
                  FROM locked l, (SELECT clock_timestamp() + make_interval(secs => $3) AS at) t
                  WHERE o.seq = l.seq AND o.destination = l.destination AND NOT o.dead AND o.error_kind IS NULL
-                   AND o.next_attempt_at > clock_timestamp()"
+                   AND o.next_attempt_at > clock_timestamp() RETURNING o.seq, o.destination"
             ));
-            client
-                .execute(&sql, &[&seqs, &names, &clock::seconds(*by)])
-                .await?
+            client.query(&sql, &[&seqs, &names, &clock::seconds(*by)]).await?
         }
         Verb::Discard(reason) => {
             let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
-            let gone = discard(view, (&seqs, &names, &versions), reason).await?;
-            if gone < rows.len() as u64 {
-                taken.refused.extend(still_there(view, &seqs, &names).await?);
-            }
-            gone
+            discard(view, (&seqs, &names, &versions), reason).await?
         }
     };
+    let changed: BTreeSet<(i64, String)> = changed
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_>>()?;
+    let all = std::mem::take(&mut taken.rows).into_iter();
+    let (touched, missed): (Vec<_>, Vec<_>) = all.partition(|row| changed.contains(&row.place));
+    taken.refused.extend(still_there(view, &missed).await?);
+    taken.missed = missed.into_iter().map(|row| row.event_id).collect();
+    taken.rows = touched;
     view.ring().await?;
-    Ok(changed)
+    Ok(taken.rows.len() as u64)
 }
 
 /// Throws rows away as they were when they were chosen: what somebody has sent again or edited since is not what the
@@ -254,34 +270,40 @@ async fn discard(
     view: &View,
     (seqs, names, versions): (&[i64], &[&str], &[i64]),
     reason: &str,
-) -> Result<u64> {
+) -> Result<Vec<Row>> {
     let sql = view.sql(&format!(
         "WITH {LOCKED}, p AS (
              DELETE FROM {{outbox_parked}} o
              USING locked l, unnest($1::bigint[], $2::text[], $4::bigint[]) x(seq, destination, version)
              WHERE o.seq = l.seq AND o.destination = l.destination AND l.version = x.version
-               AND x.seq = l.seq AND x.destination = l.destination RETURNING o.*)
+               AND x.seq = l.seq AND x.destination = l.destination RETURNING o.*), kept AS (
          INSERT INTO {{outbox_sent}} (seq, event_id, {{carried}}, destination, outcome, reason, attempts, failures,
                 error_kind, error_text, last_failed_at, published_at)
          SELECT p.seq, p.event_id, {{carried p}}, nullif(p.destination, ''), 'discarded', $3, p.attempts,
-         p.failures, p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p"
+         p.failures, p.error_kind, p.error_text, p.last_failed_at, clock_timestamp() FROM p)
+         SELECT p.seq, p.destination FROM p"
     ));
     let gone = view
         .client()
-        .execute(&sql, &[&seqs, &names, &storable(reason), &versions])
+        .query(&sql, &[&seqs, &names, &storable(reason), &versions])
         .await?;
     // A slot of the operators' own, so that no relay waits for them.
     let sql = view.sql(
         "INSERT INTO {outbox_counter} AS c (slot, discarded) VALUES (-1, $1)
          ON CONFLICT (slot) DO UPDATE SET discarded = c.discarded + excluded.discarded",
     );
-    let count = i64::try_from(gone).unwrap_or(0);
+    let count = i64::try_from(gone.len()).unwrap_or(0);
     view.client().execute(&sql, &[&count]).await?;
     Ok(gone)
 }
 
-/// Rows of these places that are parked, with how they stand by now.
-async fn still_there(view: &View, seqs: &[i64], names: &[&str]) -> Result<Vec<(EventId, Status)>> {
+/// Those of these rows that are parked, with how they stand by now.
+async fn still_there(view: &View, rows: &[Chosen]) -> Result<Vec<(EventId, Status)>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let places = rows.iter().map(|row| (row.place.0, row.place.1.as_str()));
+    let (seqs, names): (Vec<i64>, Vec<&str>) = places.unzip();
     let sql = view.sql(
         "SELECT p.event_id, p.status FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY x(seq, destination, n)
          CROSS JOIN LATERAL (SELECT event_id, status FROM {outbox_parked_status} p
@@ -291,15 +313,4 @@ async fn still_there(view: &View, seqs: &[i64], names: &[&str]) -> Result<Vec<(E
     rows.iter()
         .map(|row| Ok((row.try_get::<_, &str>(0)?.into(), status(row.try_get(1)?))))
         .collect()
-}
-
-/// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
-pub(super) async fn elsewhere(view: &View, ids: &[EventId]) -> Result<Vec<(EventId, Status)>> {
-    let mut found = Vec::new();
-    for id in ids {
-        let records = list::by_id(view, id).await?;
-        let outside = records.iter().filter(|record| !record.status().is_parked());
-        found.extend(outside.map(|record| (record.event_id.clone(), record.status())));
-    }
-    Ok(found)
 }

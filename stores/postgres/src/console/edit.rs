@@ -1,9 +1,9 @@
 //! A payload that a person changes. The first one is kept, and the event is sent again with the new one.
 
-use postrider_core::{Chunk, Edit, Event, Payload, Verb};
+use postrider_core::{Chunk, Edit, Event, Payload, Timestamp, Verb};
 
-use super::act::{AGAIN, elsewhere};
-use super::{View, audit, status};
+use super::act::AGAIN;
+use super::{View, audit, list, status};
 use crate::error::{Error, Result};
 use crate::row::{self, Stored, storable};
 
@@ -54,7 +54,9 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
         }
     }
     if chunk == Chunk::default() {
-        chunk.refused = elsewhere(view, std::slice::from_ref(&edit.event_id)).await?;
+        let records = list::by_id(view, &edit.event_id).await?.into_iter();
+        let (filter, now) = (edit.filter(), Timestamp(view.now));
+        chunk.refused = records.flat_map(|record| record.refused(&filter, now)).collect();
     }
     if edit.dry_run {
         return Ok(chunk);

@@ -59,6 +59,27 @@ async fn a_discard_leaves_what_was_sent_again_since_it_was_chosen() {
     assert_eq!(chunk.expect("discarded").touched, 1, "by one who has seen it so");
 }
 
+/// A relay settles between the choice of a row and the verb: the person who named it is told where it is now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verb_that_comes_too_late_says_where_the_event_is() {
+    let gone = "WITH p AS (DELETE FROM outbox_parked RETURNING *)
+        INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, payload, destination,
+            outcome, attempts, failures, published_at)
+        SELECT seq, event_id, event_type, aggregate_type, aggregate_id, payload, destination, 'published', 1, 0,
+            clock_timestamp() FROM p";
+    for verb in [Verb::Redrive, Verb::Discard("old".into())] {
+        let (db, _relay) = with_dead().await;
+        let settler = first(&db, gone).await;
+        let store = db.store.clone();
+        let late = tokio::spawn(async move { store.act(act(verb, "a")).await });
+        let chunk = then(&db, settler, late).await.expect("answered");
+        assert_eq!(
+            (chunk.touched, chunk.refused),
+            (0, vec![("a".into(), Status::Published)])
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edit_that_comes_too_late_keeps_nothing() {
     let (db, _relay) = with_dead().await;

@@ -1,5 +1,7 @@
 //! What operators do to parked rows, one bounded transaction a step, each written down.
 
+use std::collections::BTreeSet;
+
 use postrider_core::{Act, Chunk, Cursor, EventId, Filter, Job, Status, Timestamp, Verb};
 use rusqlite::params;
 
@@ -32,8 +34,12 @@ pub(super) fn act(view: &View<'_>, act: &Act) -> Result<Chunk> {
         refused: walked.refused,
         next: (!walked.done).then(|| Cursor::at(walked.at.0, &walked.at.1)),
     };
-    if chunk == Chunk::default() {
-        chunk.refused = elsewhere(view, &act.filter)?;
+    let refused = chunk.refused.iter().map(|(id, _)| id.clone());
+    let told = walked.touched_ids.into_iter().chain(refused).collect();
+    for id in act.unheard(&told, &BTreeSet::new()) {
+        let records = list::find(view, id)?;
+        let now = Timestamp(view.standing.now);
+        chunk.refused.extend(act.heard(&records, walked.done, now));
     }
     if !act.dry_run {
         write_down(
@@ -65,6 +71,8 @@ pub(super) struct Walk<'a> {
 /// How far it came.
 pub(super) struct Walked {
     pub(super) touched: u64,
+    /// Which events that were named were touched.
+    touched_ids: Vec<EventId>,
     pub(super) refused: Vec<(EventId, Status)>,
     pub(super) at: (i64, String),
     pub(super) done: bool,
@@ -78,6 +86,7 @@ impl Walk<'_> {
         let limit = self.limit.max(1) as usize;
         let mut walked = Walked {
             touched: 0,
+            touched_ids: Vec::new(),
             refused: Vec::new(),
             at: self.from.clone(),
             done: false,
@@ -98,6 +107,9 @@ impl Walk<'_> {
                     match self.verb.suits(row.status(), row.is_alone()) {
                         true => {
                             walked.touched += 1;
+                            if !self.filter.event_id.is_empty() {
+                                walked.touched_ids.push(row.event_id().clone());
+                            }
                             self.apply(view, row.place, &row.destination)?;
                         }
                         false => walked.refused.push((row.event_id().clone(), row.status())),
@@ -183,15 +195,4 @@ fn move_to(view: &View<'_>, place: i64, destination: &str, at: Timestamp) -> Res
     let values = params![place, destination, at.0, clock::stored(at), view.standing.now];
     view.tx.prepare_cached(&sql)?.execute(values)?;
     Ok(())
-}
-
-/// Where events that were named, but are not parked, stand instead: the person who named them wants to know.
-pub(super) fn elsewhere(view: &View<'_>, filter: &Filter) -> Result<Vec<(EventId, Status)>> {
-    let mut found = Vec::new();
-    for id in &filter.event_id {
-        let records = list::find(view, id)?;
-        let outside = records.iter().filter(|record| !record.status().is_parked());
-        found.extend(outside.map(|record| (record.event_id.clone(), record.status())));
-    }
-    Ok(found)
 }

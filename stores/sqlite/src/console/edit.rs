@@ -1,21 +1,17 @@
 //! A person changes a payload and sends the event again.
 
-use postrider_core::{Chunk, Edit, Filter, Payload, Verb};
+use postrider_core::{Chunk, Edit, Payload, Timestamp, Verb};
 use rusqlite::params;
 
-use super::View;
-use super::act::{elsewhere, redrive};
+use super::act::redrive;
 use super::arm::{Arm, Towards};
 use super::audit::{Entry, write_down};
+use super::{View, list};
 use crate::error::Result;
 use crate::row::Stored;
 
 pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
-    let filter = Filter {
-        event_id: vec![edit.event_id.clone()],
-        destination: edit.destination.clone(),
-        ..Filter::default()
-    };
+    let filter = edit.filter();
     let mut chunk = Chunk::default();
     let mut before = Vec::new();
     for row in Arm::parked(view, &filter, Towards::Newest).stride(view, (0, ""))? {
@@ -41,7 +37,9 @@ pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
         chunk.touched += 1;
     }
     if chunk == Chunk::default() {
-        chunk.refused = elsewhere(view, &filter)?;
+        let records = list::find(view, &edit.event_id)?.into_iter();
+        let now = Timestamp(view.standing.now);
+        chunk.refused = records.flat_map(|record| record.refused(&filter, now)).collect();
     }
     if edit.dry_run {
         return Ok(chunk);
