@@ -18,12 +18,7 @@ impl Model {
             actor: String::new(),
             since: time(now),
         });
-        match control {
-            Control::Pause(_) => decided.paused = true,
-            Control::Resume(_) => decided.paused = false,
-            Control::Limit(_, limits) => decided.limits = *limits,
-        }
-        (decided.actor, decided.since) = (actor.to_owned(), time(now));
+        decided.decide(control, actor, time(now));
         match &scope {
             Scope::Outbox => self.pause(None, decided.paused),
             Scope::Destination(name) => {

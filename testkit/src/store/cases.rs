@@ -216,6 +216,8 @@ cases! { $ store_suite, store, "Store"
     control {
         a_pause_says_who [Console Controls];
         limits_reach_every_relay [Console Controls];
+        a_limit_that_is_not_given_stays [Console Controls];
+        who_paused_it_is_kept [Console Controls KeyPauses];
         a_paused_key_holds_its_key_only [Console KeyPauses];
         a_key_is_paused_as_people_see_it [Console Controls KeyPauses];
         a_paused_key_resumes_in_order [Console KeyPauses];

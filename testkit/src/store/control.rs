@@ -31,7 +31,7 @@ pub(super) async fn a_pause_says_who(bench: Bench) {
         "its limits are in force"
     );
     assert!(!all[0].paused);
-    control(&bench, Control::Limit(to("d"), Limits::default())).await;
+    control(&bench, Control::Unlimit(to("d"))).await;
     assert!(in_force(&bench).await.is_empty());
 }
 
@@ -51,8 +51,73 @@ pub(super) async fn limits_reach_every_relay(bench: Bench) {
         wanted,
         "it is kept in the database"
     );
-    control(&bench, Control::Limit(to("d"), Limits::default())).await;
+    control(&bench, Control::Unlimit(to("d"))).await;
     assert_eq!(one.say(one.heartbeat()).await.controls, Default::default());
+}
+
+/// Two people who change one limit each, at once: neither is lost, and neither has read what the other wrote.
+pub(super) async fn a_limit_that_is_not_given_stays(bench: Bench) {
+    let rate = Limits {
+        max_rate: Some(50),
+        ..Limits::default()
+    };
+    let in_flight = Limits {
+        max_in_flight: Some(3),
+        ..Limits::default()
+    };
+    let both = Limits {
+        max_rate: Some(50),
+        max_in_flight: Some(3),
+    };
+    let mut relay = bench.relay("one").await;
+    control(&bench, Control::Limit(to("d"), rate)).await;
+    control(&bench, Control::Limit(to("d"), in_flight)).await;
+    assert_eq!(in_force(&bench).await[0].limits, both);
+    control(&bench, Control::Limit(to("d"), Limits::default())).await;
+    let limits = relay.say(relay.heartbeat()).await.controls.limits;
+    assert_eq!(limits, [(to("d"), both)].into(), "what is given is nothing");
+    control(&bench, Control::Unlimit(to("d"))).await;
+    assert!(in_force(&bench).await.is_empty());
+}
+
+/// Of what is paused and limited people ask who paused it. To say the same again decides nothing.
+pub(super) async fn who_paused_it_is_kept(bench: Bench) {
+    let limit = |rate| {
+        let limits = Limits {
+            max_rate: Some(rate),
+            ..Limits::default()
+        };
+        Control::Limit(to("d"), limits)
+    };
+    let by = async |control: Control, actor: &str| {
+        let console = bench.console();
+        let decided = console.control(control.clone(), actor.to_owned()).await;
+        decided.expect("decided");
+        let all = in_force(&bench).await.into_iter();
+        let mut its = all.filter(|one| one.scope == control.scope());
+        its.next().map(|one| (one.actor, one.since))
+    };
+    for scope in [
+        Scope::Destination(to("d")),
+        Scope::Outbox,
+        Scope::Key("k".to_owned()),
+    ] {
+        let ann = by(Control::Pause(scope.clone()), "ann").await;
+        assert_eq!(ann.as_ref().map(|(actor, _)| actor.as_str()), Some("ann"));
+        assert_eq!(by(Control::Pause(scope.clone()), "bob").await, ann, "{scope:?}");
+        if let Scope::Destination(name) = &scope {
+            assert_eq!(by(limit(5), "bob").await, ann, "it is still paused by her");
+            assert_eq!(by(Control::Unlimit(name.clone()), "bob").await, ann);
+        }
+        assert_eq!(by(Control::Resume(scope), "bob").await, None);
+    }
+    let ann = by(limit(5), "ann").await;
+    assert_eq!(ann.as_ref().map(|(actor, _)| actor.as_str()), Some("ann"));
+    assert_eq!(by(limit(5), "bob").await, ann, "as it was");
+    let bob = by(limit(6), "bob").await;
+    assert_eq!(bob.map(|(actor, _)| actor).as_deref(), Some("bob"));
+    let paused = by(Control::Pause(Scope::Destination(to("d"))), "ann").await;
+    assert_eq!(paused.map(|(actor, _)| actor).as_deref(), Some("ann"));
 }
 
 pub(super) async fn a_paused_key_holds_its_key_only(bench: Bench) {

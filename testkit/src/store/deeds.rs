@@ -46,8 +46,10 @@ pub(super) async fn the_same_deeds_are_written_down_in_the_same_words(bench: Ben
         max_rate: Some(5),
         ..Limits::default()
     };
-    let limit = console.control(Control::Limit(to("d"), limits), ANN.to_owned());
-    limit.await.expect("limited");
+    for control in [Control::Limit(to("d"), limits), Control::Unlimit(to("d"))] {
+        let limit = console.control(control, ANN.to_owned());
+        limit.await.expect("limited");
+    }
     let replay = begun(&bench, JobKind::Replay(Replay::default()), Filter::default()).await;
     for verb in [JobVerb::Pace(7), JobVerb::Cancel] {
         let steered = console.steer(replay.id.clone(), verb, ANN.to_owned()).await;
@@ -70,8 +72,9 @@ pub(super) async fn the_same_deeds_are_written_down_in_the_same_words(bench: Ben
         (
             "limit",
             1,
-            json!({ "destination": "d", "max_in_flight": null, "max_rate": 5 }),
+            json!({ "destination": "d", "max_in_flight": null, "max_rate": null }),
         ),
+        ("limit", 1, json!({ "destination": "d", "max_rate": 5 })),
         ("discard", 1, with(filter_of("a"), "reason", "old")),
         (
             "discard",

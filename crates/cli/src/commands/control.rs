@@ -67,6 +67,10 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
         known(config, &name)?;
     }
     let scope = Scope::Destination(name.clone());
+    let given = Limits {
+        max_rate: args.rate,
+        max_in_flight: args.in_flight,
+    };
     // Taken back everywhere: the route may have gone since.
     let chosen = match args.reset {
         true => wire::chosen(config, args.outbox.as_deref())?,
@@ -74,17 +78,14 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
     };
     for (outbox, settings) in chosen {
         let opened = wire::ready(outbox, settings).await?;
-        let now = in_force(&opened)
-            .await?
-            .into_iter()
-            .find(|one| one.scope == scope);
-        let mut limits = match args.reset {
-            true => Limits::default(),
-            false => now.map(|one| one.limits).unwrap_or_default(),
+        let control = match args.reset {
+            true => Control::Unlimit(name.clone()),
+            false => Control::Limit(name.clone(), given),
         };
-        limits.max_rate = args.rate.or(limits.max_rate);
-        limits.max_in_flight = args.in_flight.or(limits.max_in_flight);
-        change(&opened, Control::Limit(name.clone(), limits)).await?;
+        change(&opened, control).await?;
+        let mut controls = in_force(&opened).await?.into_iter();
+        let decided = controls.find(|one| one.scope == scope);
+        let limits = decided.map(|one| one.limits).unwrap_or_default();
         let mut value = answer(outbox, &scope, "limited");
         value["max_rate"] = json!(limits.max_rate);
         value["max_in_flight"] = json!(limits.max_in_flight);

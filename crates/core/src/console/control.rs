@@ -43,8 +43,11 @@ pub enum Control {
     Pause(Scope),
     /// Let it go on.
     Resume(Scope),
-    /// Other limits than the configured ones; the default value takes them back.
+    /// Other limits than the configured ones. One that is not given stays as it is, so that two people who change one
+    /// each lose neither.
     Limit(DestinationName, Limits),
+    /// The configured limits again, all of them.
+    Unlimit(DestinationName),
 }
 
 impl Control {
@@ -53,7 +56,7 @@ impl Control {
         match self {
             Control::Pause(_) => "pause",
             Control::Resume(_) => "resume",
-            Control::Limit(..) => "limit",
+            Control::Limit(..) | Control::Unlimit(_) => "limit",
         }
     }
 
@@ -61,20 +64,30 @@ impl Control {
     pub fn scope(&self) -> Scope {
         match self {
             Control::Pause(scope) | Control::Resume(scope) => scope.clone(),
-            Control::Limit(name, _) => Scope::Destination(name.clone()),
+            Control::Limit(name, _) | Control::Unlimit(name) => Scope::Destination(name.clone()),
         }
     }
 
-    /// What it is about and how, as JSON: what the audit keeps.
+    /// What it is about and how, as JSON: what the audit keeps. A limit that stays is not named, one that is taken back
+    /// is null.
     pub fn detail(&self) -> String {
         let mut detail = match self.scope() {
             Scope::Outbox => json!({ "outbox": true }),
             Scope::Destination(name) => json!({ "destination": name.as_str() }),
             Scope::Key(key) => json!({ "key": key }),
         };
-        if let Control::Limit(_, limits) = self {
-            detail["max_in_flight"] = limits.max_in_flight.into();
-            detail["max_rate"] = limits.max_rate.into();
+        let (limits, all) = match self {
+            Control::Limit(_, limits) => (*limits, false),
+            Control::Unlimit(_) => (Limits::default(), true),
+            Control::Pause(_) | Control::Resume(_) => return detail.to_string(),
+        };
+        for (name, value) in [
+            ("max_in_flight", limits.max_in_flight),
+            ("max_rate", limits.max_rate),
+        ] {
+            if all || value.is_some() {
+                detail[name] = value.into();
+            }
         }
         detail.to_string()
     }
@@ -89,10 +102,31 @@ pub struct InForce {
     pub paused: bool,
     /// Its limits, where they differ from the configured ones.
     pub limits: Limits,
-    /// Who decided it.
+    /// Who decided it; of what is paused and limited, who paused it.
     pub actor: String,
     /// When.
     pub since: Timestamp,
+}
+
+impl InForce {
+    /// Takes in what a person decides next. Who and when are those of the pause where there is one, which is what
+    /// people ask for, and change only with what they are about: to say the same again decides nothing.
+    pub fn decide(&mut self, control: &Control, actor: &str, now: Timestamp) {
+        let before = (self.paused, self.limits);
+        match control {
+            Control::Pause(_) => self.paused = true,
+            Control::Resume(_) => self.paused = false,
+            Control::Limit(_, limits) => {
+                self.limits.max_in_flight = limits.max_in_flight.or(self.limits.max_in_flight);
+                self.limits.max_rate = limits.max_rate.or(self.limits.max_rate);
+            }
+            Control::Unlimit(_) => self.limits = Limits::default(),
+        }
+        let stays_paused = before.0 && self.paused;
+        if !stays_paused && before != (self.paused, self.limits) {
+            (self.actor, self.since) = (actor.to_owned(), now);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(super) async fn decide(view: &View, control: &Control, actor: &str) -> Resul
         Control::Pause(scope) => pause(view, scope, true, actor).await?,
         Control::Resume(scope) => pause(view, scope, false, actor).await?,
         Control::Limit(name, limits) => limit(view, name, limits, actor).await?,
+        Control::Unlimit(name) => unlimit(view, name).await?,
     }
     let deed = audit::Deed {
         actor,
@@ -78,6 +79,7 @@ fn of_destination(row: &Row) -> Result<InForce> {
     })
 }
 
+/// Who and when are those of the pause where there is one, and change only with it.
 async fn pause(view: &View, scope: &Scope, paused: bool, actor: &str) -> Result<()> {
     let name = match scope {
         Scope::Destination(name) => storable(name.as_str()),
@@ -87,7 +89,8 @@ async fn pause(view: &View, scope: &Scope, paused: bool, actor: &str) -> Result<
         "INSERT INTO {outbox_control} AS c (destination, paused, actor, changed_at)
          VALUES ($1, $2, $3, clock_timestamp())
          ON CONFLICT (destination) DO UPDATE
-         SET paused = excluded.paused, actor = excluded.actor, changed_at = excluded.changed_at",
+         SET paused = excluded.paused, actor = excluded.actor, changed_at = excluded.changed_at
+         WHERE c.paused <> excluded.paused",
     );
     view.client()
         .execute(&sql, &[&name, &paused, &storable(actor)])
@@ -95,12 +98,18 @@ async fn pause(view: &View, scope: &Scope, paused: bool, actor: &str) -> Result<
     Ok(())
 }
 
+/// What is not given stays: somebody else may have changed it a moment ago.
 async fn limit(view: &View, name: &DestinationName, limits: &Limits, actor: &str) -> Result<()> {
     let sql = view.sql(
         "INSERT INTO {outbox_control} AS c (destination, max_in_flight, max_rate, actor, changed_at)
          VALUES ($1, $2, $3, $4, clock_timestamp())
-         ON CONFLICT (destination) DO UPDATE SET max_in_flight = excluded.max_in_flight, max_rate = excluded.max_rate,
-             actor = excluded.actor, changed_at = excluded.changed_at",
+         ON CONFLICT (destination) DO UPDATE SET
+             max_in_flight = coalesce(excluded.max_in_flight, c.max_in_flight),
+             max_rate = coalesce(excluded.max_rate, c.max_rate),
+             actor = CASE WHEN c.paused THEN c.actor ELSE excluded.actor END,
+             changed_at = CASE WHEN c.paused THEN c.changed_at ELSE excluded.changed_at END
+         WHERE c.max_in_flight IS DISTINCT FROM coalesce(excluded.max_in_flight, c.max_in_flight)
+            OR c.max_rate IS DISTINCT FROM coalesce(excluded.max_rate, c.max_rate)",
     );
     let (in_flight, rate) = (
         limits.max_in_flight.map(i64::from),
@@ -115,9 +124,19 @@ async fn limit(view: &View, name: &DestinationName, limits: &Limits, actor: &str
     Ok(())
 }
 
-/// Every key that people see as this text is held, in every lane.
+async fn unlimit(view: &View, name: &DestinationName) -> Result<()> {
+    let sql =
+        view.sql("UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL WHERE destination = $1");
+    view.client().execute(&sql, &[&storable(name.as_str())]).await?;
+    Ok(())
+}
+
+/// Every key that people see as this text is held, in every lane. Who pauses it once more changes nothing.
 async fn hold(view: &View, key: &str, actor: &str) -> Result<()> {
-    release(view, key).await?;
+    let sql = view.sql("SELECT 1 FROM {outbox_parked} WHERE seq < 0 AND event_key = $1 LIMIT 1");
+    if view.client().query_opt(&sql, &[&storable(key)]).await?.is_some() {
+        return Ok(());
+    }
     let mut lines = Vec::new();
     for order_key in OrderKey::seen_as(&storable(key)) {
         for lane in Lane::ALL {

@@ -185,6 +185,7 @@ async fn every_verb_and_every_duty_is_granted() {
         Control::Pause(Scope::Key("k".to_owned())),
         Control::Resume(Scope::Key("k".to_owned())),
         Control::Limit("d".into(), Limits::default()),
+        Control::Unlimit("d".into()),
     ] {
         store
             .control(control, "ann".to_owned())

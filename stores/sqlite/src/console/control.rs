@@ -16,6 +16,7 @@ pub(super) fn decide(view: &View<'_>, control: &Control, actor: &str) -> Result<
         Control::Pause(scope) => pause(view, scope, true, actor)?,
         Control::Resume(scope) => pause(view, scope, false, actor)?,
         Control::Limit(name, limits) => limit(view, name, *limits, actor)?,
+        Control::Unlimit(name) => unlimit(view, name)?,
     }
     // What says nothing is not in force.
     let sql = view
@@ -24,6 +25,7 @@ pub(super) fn decide(view: &View<'_>, control: &Control, actor: &str) -> Result<
     write_down(view, &Entry::new(actor, control.as_str(), &control.detail()))
 }
 
+/// Who and when are those of the pause where there is one, and change only with it.
 fn pause(view: &View<'_>, scope: &Scope, paused: bool, actor: &str) -> Result<()> {
     let name = match scope {
         Scope::Destination(name) => Some(name),
@@ -31,19 +33,25 @@ fn pause(view: &View<'_>, scope: &Scope, paused: bool, actor: &str) -> Result<()
     };
     let sql = view.sql(
         "INSERT INTO {outbox_control} (destination, paused, actor, changed_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (destination) DO UPDATE SET paused = ?2, actor = ?3, changed_at = ?4",
+         ON CONFLICT (destination) DO UPDATE SET paused = ?2, actor = iif(paused = ?2, actor, ?3),
+                changed_at = iif(paused = ?2, changed_at, ?4)",
     );
     let values = params![destination_text(name), paused, actor, view.standing.now];
     view.tx.execute(&sql, values)?;
     Ok(())
 }
 
+/// What is not given stays: somebody else may have changed it a moment ago.
 fn limit(view: &View<'_>, name: &DestinationName, limits: Limits, actor: &str) -> Result<()> {
-    let sql = view.sql(
-        "INSERT INTO {outbox_control} (destination, max_in_flight, max_rate, actor, changed_at)
+    const STAYS: &str =
+        "(paused OR (max_in_flight IS coalesce(?2, max_in_flight) AND max_rate IS coalesce(?3, max_rate)))";
+    let sql = view.sql(&format!(
+        "INSERT INTO {{outbox_control}} (destination, max_in_flight, max_rate, actor, changed_at)
          VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (destination) DO UPDATE SET max_in_flight = ?2, max_rate = ?3, actor = ?4, changed_at = ?5",
-    );
+         ON CONFLICT (destination) DO UPDATE SET max_in_flight = coalesce(?2, max_in_flight),
+                max_rate = coalesce(?3, max_rate), actor = iif({STAYS}, actor, ?4),
+                changed_at = iif({STAYS}, changed_at, ?5)"
+    ));
     view.tx.execute(
         &sql,
         params![
@@ -57,11 +65,21 @@ fn limit(view: &View<'_>, name: &DestinationName, limits: Limits, actor: &str) -
     Ok(())
 }
 
+fn unlimit(view: &View<'_>, name: &DestinationName) -> Result<()> {
+    let sql =
+        view.sql("UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL WHERE destination = ?1");
+    view.tx.execute(&sql, [name.as_str()])?;
+    Ok(())
+}
+
 /// A paused key is a dead row without a destination before all others, one a lane: reads need no other rule to hold the
 /// key everywhere. It is no event, so its place is below zero, where people do not look. What it holds is said in the
-/// column of the key, and who paused it in that of the error.
+/// column of the key, and who paused it in that of the error. Who pauses it once more changes nothing.
 fn pause_key(view: &View<'_>, key: &str, actor: &str) -> Result<()> {
-    resume_key(view, key)?;
+    let sql = view.sql("SELECT 1 FROM {outbox_parked} WHERE seq < 0 AND event_key = ?1");
+    if view.tx.prepare_cached(&sql)?.exists([key])? {
+        return Ok(());
+    }
     let sql = view.sql(
         "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_type, aggregate_type, aggregate_id,
                 event_key, version, dead, next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text,
