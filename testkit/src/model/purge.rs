@@ -29,8 +29,10 @@ impl Model {
                 remove(purge, ids, |id| self.jobs.retain(|filed| filed.job.id != *id))
             }
             Kept::Originals => {
-                let gone = self.originals.iter().filter(|(place, original)| {
-                    !self.parked.contains_key(place) && is_old(now, original.edited_at, purge.older_than)
+                // Not while anything of its event is parked: a row without a destination may be split since.
+                let is_parked = |seq: Seq| self.parked.keys().any(|(parked, _)| *parked == seq);
+                let gone = self.originals.iter().filter(|((seq, _), original)| {
+                    !is_parked(*seq) && is_old(now, original.edited_at, purge.older_than)
                 });
                 let places: Vec<_> = gone.map(|(place, _)| place.clone()).take(limit).collect();
                 remove(purge, places, |place| drop(self.originals.remove(place)))

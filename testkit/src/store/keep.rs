@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use postrider_core::{
     Control, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Payload, Purge, Purged,
-    Replay, Restore, Scope, Settled, Timestamp,
+    Replay, Restore, Scope, Settled, Then, Timestamp,
 };
 
 use super::bench::{Bench, Relay};
 use super::job::{ANN, begun, found};
-use super::words::{dead, event, sent, to, waiting};
+use super::words::{dead, event, refused, sent, to, waiting};
 use crate::wait::eventually;
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
@@ -205,8 +205,9 @@ pub(super) async fn only_jobs_that_have_ended_are_purged(bench: Bench) {
     assert_eq!(left, [paused.id, runs.id]);
 }
 
+/// Also of a row that had no destination when it was edited, and is split over some since.
 pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
-    let (relay, _) = bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    let (relay, _) = bench.parked(&[(event("a", "k"), dead(None))]).await;
     let edit = postrider_core::Edit {
         event_id: "a".into(),
         destination: None,
@@ -220,12 +221,19 @@ pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
         let shown = bench.console().show("a".into()).await.expect("shown");
         shown.into_iter().find_map(|record| record.original)
     };
-    for _ in 0..3 {
-        purge(&bench, Kept::Originals, Duration::ZERO).await;
-    }
-    assert!(original().await.is_some(), "it is parked");
+    let still_kept = async |why| {
+        for _ in 0..3 {
+            purge(&bench, Kept::Originals, Duration::ZERO).await;
+        }
+        assert!(original().await.is_some(), "{why}");
+    };
+    still_kept("it is parked").await;
     let due = relay.due().await.remove(0);
-    let then = postrider_core::Then::Sent(Default::default());
+    let split = Then::Split(vec![refused("d", Duration::ZERO)]);
+    assert_eq!(relay.settle_parked(&due, split).await, Settled::Done);
+    still_kept("it is parked for a destination").await;
+    let due = relay.due().await.remove(0);
+    let then = Then::Sent(Default::default());
     assert_eq!(relay.settle_parked(&due, then).await, Settled::Done);
     all_gone(&bench, Kept::Originals).await;
     assert!(original().await.is_none());

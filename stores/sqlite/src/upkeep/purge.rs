@@ -138,8 +138,9 @@ const AUDIT: &str = "SELECT id FROM {outbox_audit} INDEXED BY {outbox_audit_time
 
 const JOBS: &str = "SELECT rowid FROM {outbox_job} WHERE ended_at <= ?1 LIMIT ?2";
 
+/// Not while anything of its event is parked: a row without a destination is edited, and split over some since.
 const ORIGINALS: &str = "SELECT o.rowid FROM {outbox_original} o WHERE o.edited_at <= ?1
-       AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = o.seq AND p.destination = o.destination)
+       AND NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = o.seq)
      LIMIT ?2";
 
 /// Not while they are being read back, or copied.
