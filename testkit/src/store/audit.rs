@@ -8,8 +8,8 @@ use postrider_core::{
 };
 
 use super::bench::Bench;
-use super::job::{ANN, begun, to_the_end};
-use super::words::{dead, event, refused, waiting};
+use super::job::{ANN, begun, clock_goes_on, to_the_end};
+use super::words::{dead, event, parks_as, refused, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn what_people_did_is_written_down(bench: Bench) {
@@ -153,6 +153,21 @@ pub(super) async fn a_timeline_has_what_was_done_to_many(bench: Bench) {
         .iter()
         .find(|moment| moment.what == What::Discarded);
     assert_eq!(discarded.map(|moment| moment.detail.as_str()), Some("old"));
+}
+
+/// A job means what had failed when it began, however long it goes on.
+pub(super) async fn a_timeline_has_no_redrive_before_the_first_failure(bench: Bench) {
+    let (relay, _) = bench.parked(&[(event("meant", "k"), dead(Some("d")))]).await;
+    bench.commit(&[event("later", "l")]).await;
+    let job = begun(&bench, JobKind::Act(Verb::Redrive), Filter::default()).await;
+    clock_goes_on(&bench, &job).await;
+    let row = relay.queued().await.remove(0);
+    let dies = relay.settle_one(parks_as(&row, vec![dead(Some("d"))])).await;
+    assert_eq!(dies, Settled::Done);
+    clock_goes_on(&bench, &job).await;
+    assert_eq!(to_the_end(&bench.console(), &job.id, 10).await.touched, 1);
+    assert_eq!(who(&bench, "meant", What::Redriven).await, [ANN]);
+    assert!(who(&bench, "later", What::Redriven).await.is_empty());
 }
 
 /// Who did this to an event, each time.

@@ -249,6 +249,7 @@ cases! { $ store_suite, store, "Store"
         a_dry_run_is_not_written_down [Console Audits];
         a_timeline_is_in_order [Console Audits Edits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
+        a_timeline_has_no_redrive_before_the_first_failure [Console Audits Jobs];
     }
     deeds {
         the_same_deeds_are_written_down_in_the_same_words [Console Audits Jobs Edits Copies Controls Purges];

@@ -282,7 +282,7 @@ pub(super) async fn to_the_end(console: &Arc<dyn Console>, id: &JobId, limit: u3
 }
 
 /// Waits until the database's clock, which may go in milliseconds, is past the beginning of a job.
-async fn clock_goes_on(bench: &Bench, job: &Job) {
+pub(super) async fn clock_goes_on(bench: &Bench, job: &Job) {
     eventually("the clock goes on", async || {
         let later = begun(bench, JobKind::Restore(Restore::default()), Filter::default()).await;
         (later.begun_at > job.begun_at).then_some(())

@@ -103,7 +103,8 @@ impl Story {
             return false;
         }
         let parked = record.routes.iter().filter(|route| {
-            let failed = route.failed.is_some_and(|(first, _)| first <= job.updated_at);
+            // A job means what had failed when it began; the history knows the last failure only.
+            let failed = route.failed.is_some_and(|(first, _)| first <= job.begun_at);
             route.status.is_parked() && failed
         });
         let left = self.left.iter().filter(|left| {
