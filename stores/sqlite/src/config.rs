@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// How long what operators threw away is kept where no history is.
+const KEEP_DISCARDED: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The settings of a [`SqliteStore`](crate::SqliteStore).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -9,7 +12,8 @@ pub struct SqliteOptions {
     /// The name of the outbox table, and what the names of the others begin with. By default `outbox`.
     pub prefix: String,
     /// How long the history of published events is kept; older rows go as new ones come. None writes no history, which
-    /// is faster and takes replay and the duplicate check away. By default 7 days.
+    /// is faster and takes replay and the duplicate check away; what operators discard is then kept for a day. By
+    /// default 7 days.
     pub history: Option<Duration>,
     /// For how long a published id is known as a duplicate; none, or no history: there is no such check. By default
     /// one day.
@@ -55,9 +59,13 @@ postrider_core::setters! {
 }
 
 impl SqliteOptions {
-    /// How old history may be that is not removed on the way; none: none is removed.
+    /// How old history may be that is not removed on the way; none: none is removed. Without a history there is only
+    /// what operators threw away, which nobody else removes.
     pub(crate) fn trimmed(&self) -> Option<Duration> {
-        self.history.filter(|_| self.trim)
+        match self.history {
+            None => Some(KEEP_DISCARDED),
+            kept => kept.filter(|_| self.trim),
+        }
     }
 
     /// The duplicate window that can be kept: without a history there is nothing to look in.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use postrider_core::{Console, Filter, JobKind, Kept, NewJob, Purge, Replay, Settled, Store, Upkeep};
+use postrider_core::{
+    Console, ErrorKind, Failure, Filter, JobKind, Kept, NewJob, Park, Purge, Replay, Settled, Store, Upkeep,
+    Verb,
+};
 use postrider_sqlite::SqliteOptions;
 
-use crate::support::{Db, event, heartbeat, sent};
+use crate::support::{Db, act, event, heartbeat, parks, sent};
 
 #[tokio::test]
 async fn without_a_history_nothing_is_written_and_everything_counted() {
@@ -18,6 +21,29 @@ async fn without_a_history_nothing_is_written_and_everything_counted() {
     // There is nothing to look in, so the same id is not known.
     db.enqueue(&[event("a", "k")]);
     assert!(relay.queued().await[0].sent_before.is_empty());
+}
+
+/// Also where somebody else removes the history: without one there is nothing for him to remove.
+#[tokio::test]
+async fn without_a_history_what_was_discarded_goes_after_a_day() {
+    for trim in [true, false] {
+        let db = Db::with(SqliteOptions::default().history(None).trim(trim)).await;
+        db.enqueue(&[event("a", "k")]);
+        let relay = db.relay("one").await;
+        let row = relay.queued().await.remove(0);
+        let dead = Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"));
+        let settled = relay.settle(vec![parks(&row, vec![dead])], vec![]).await;
+        assert_eq!(settled, [Settled::Done]);
+        let chunk = db.store.act(act(Verb::Discard("old".into()), "a")).await;
+        assert_eq!(chunk.expect("discarded").touched, 1);
+        for (hours, left) in [(23, 1), (2, 0)] {
+            db.sql(&format!(
+                "UPDATE outbox_sent SET published_at = published_at - {hours} * 3600000000"
+            ));
+            db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+            assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), left);
+        }
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_core::{Event, Failure, Park, Read, Schema, Shard};
 use postrider_sqlite::{Outbox, SqliteOptions, SqliteStore};
 use postrider_testkit::by_hand;
-pub(crate) use postrider_testkit::by_hand::{again, decided, event, heartbeat, parks, sent};
+pub(crate) use postrider_testkit::by_hand::{act, again, decided, event, heartbeat, parks, sent};
 use rusqlite::Connection;
 
 /// A relay without an engine, which owns the shard.
