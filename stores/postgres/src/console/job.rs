@@ -137,6 +137,11 @@ async fn step_verb(view: &View, filed: &Filed, limit: u32) -> Result<Vec<(EventI
     Ok(taken.refused)
 }
 
+/// Locked in the order in which a settle takes them, so that neither waits for the other in a circle.
+const TAKE_BACK: &str = "WITH locked AS MATERIALIZED (
+         SELECT seq, destination FROM {outbox_parked} WHERE replay_id = $1 ORDER BY seq, destination FOR UPDATE)
+     DELETE FROM {outbox_parked} o USING locked l WHERE o.seq = l.seq AND o.destination = l.destination";
+
 /// Pauses, resumes, cancels or paces a job.
 pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
     let filed = locked(view, id).await?;
@@ -146,8 +151,10 @@ pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -
     let ended = job.state == JobState::Cancelled;
     let mut back = 0;
     if ended {
-        let sql = view.sql("DELETE FROM {outbox_parked} WHERE replay_id = $1");
-        back = view.client().execute(&sql, &[&job.id.as_str()]).await?;
+        back = view
+            .client()
+            .execute(&view.sql(TAKE_BACK), &[&job.id.as_str()])
+            .await?;
     }
     let sql = view.sql(
         "UPDATE {outbox_job} SET state = $2, spec = $3, touched = greatest(touched - $4, 0),

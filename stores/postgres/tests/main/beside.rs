@@ -1,13 +1,16 @@
 //! What operators do beside others who were first: whoever waited for a row sees it as it is by then.
 
 use postrider_core::{
-    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, NewJob, Park, Payload, Replay, Settled,
-    Status, Verb,
+    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, NewJob, Park, Payload, Replay,
+    Settled, Status, Verb,
 };
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 use crate::support::{Db, Relay, act, event, parks, until};
+
+const WAITS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
 
 /// One dead event.
 async fn with_dead() -> (Db, Relay) {
@@ -33,8 +36,7 @@ async fn first(db: &Db, sql: &str) -> Client {
 
 /// Lets the first one commit once the second waits for it; answers what the second did.
 async fn then<T>(db: &Db, first: Client, second: JoinHandle<T>) -> T {
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    until("the second waits", || db.number(waits) == 1).await;
+    until("the second waits", || db.number(WAITS) == 1).await;
     first.batch_execute("COMMIT").await.expect("committed");
     second.await.expect("it ends")
 }
@@ -116,4 +118,37 @@ async fn who_waited_for_a_replay_knows_of_the_copies_that_were_made() {
     let step = tokio::spawn(async move { store.step(id, 100).await });
     let job = then(&db, stepper, step).await.expect("stepped").job;
     assert_eq!((job.state, job.waiting), (JobState::Running, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_are_taken_back_in_the_order_of_a_settle() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("a", "k"), event("b", "k")]).await;
+    let dead = Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"));
+    let rows = relay.queued().await;
+    let entries = rows.iter().map(|row| parks(row, vec![dead.clone()])).collect();
+    assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 2]);
+    let replay = NewJob {
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let id = db.store.begin(replay).await.expect("begun").id;
+    // The last place lies first in the table and in its index.
+    for copy in ["b", "a"] {
+        db.sql(&format!(
+            "UPDATE outbox_parked SET replay_id = '{id}' WHERE event_id = '{copy}'"
+        ));
+    }
+    let lock = |copy| format!("SELECT 1 FROM outbox_parked WHERE event_id = '{copy}' FOR UPDATE");
+    let settler = first(&db, &lock("a")).await;
+    let store = db.store.clone();
+    let cancel = tokio::spawn(async move { store.steer(id, JobVerb::Cancel, "ann".to_owned()).await });
+    until("the second waits", || db.number(WAITS) == 1).await;
+    let next = settler.batch_execute(&lock("b")).await;
+    next.expect("who waits for the first holds none of the others");
+    let job = then(&db, settler, cancel).await.expect("cancelled");
+    assert_eq!((job.state, job.waiting), (JobState::Cancelled, 0));
+    assert_eq!(db.number("SELECT count(*) FROM outbox_parked"), 0);
 }
