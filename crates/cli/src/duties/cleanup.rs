@@ -1,5 +1,6 @@
 //! The cleanup: at its time, by one relay, in small steps.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,9 +80,10 @@ impl Duties {
         };
         match claimed.clean().await {
             Ok(Some(removed)) => {
-                let (outbox, took) = (&self.opened.name, began.elapsed());
-                tracing::info!(outbox, removed, took_ms = took.as_millis() as u64, "cleaned up");
-                let note = format!("removed {removed} rows");
+                let (outbox, took_ms) = (&self.opened.name, began.elapsed().as_millis() as u64);
+                let Removed { rows, exact } = removed;
+                tracing::info!(outbox, removed = rows, exact, took_ms, "cleaned up {removed}");
+                let note = format!("removed {removed}");
                 if let Err(error) = self.opened.upkeep.finish(duty.clone(), note).await {
                     tracing::warn!(outbox, error = causes(&error), "the cleanup is done again");
                 }
@@ -113,6 +115,34 @@ struct Claimed<'a> {
     unfinished: bool,
 }
 
+/// How many rows went. A day of the history goes as a whole where the database has it as one, and nobody counts it.
+#[derive(Clone, Copy)]
+struct Removed {
+    rows: u64,
+    exact: bool,
+}
+
+impl Default for Removed {
+    fn default() -> Self {
+        Self { rows: 0, exact: true }
+    }
+}
+
+impl Removed {
+    /// What removed nothing has estimated nothing.
+    fn add(&mut self, rows: u64, exact: bool) {
+        self.rows += rows;
+        self.exact &= exact || rows == 0;
+    }
+}
+
+impl fmt::Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = if self.exact { "" } else { "about " };
+        write!(f, "{about}{} rows", self.rows)
+    }
+}
+
 /// What is removed from which age on.
 struct Due {
     what: Kept,
@@ -133,7 +163,7 @@ impl Due {
 
 impl Claimed<'_> {
     /// Does everything that is due; answers how many rows went, or none if it had to leave off.
-    async fn clean(&mut self) -> Result<Option<u64>, Failure> {
+    async fn clean(&mut self) -> Result<Option<Removed>, Failure> {
         let Some(history) = self.archive().await? else {
             return Ok(None);
         };
@@ -154,10 +184,10 @@ impl Claimed<'_> {
         for name in &cleanup.inbox {
             due.push(Due::of(Kept::Inbox(name.clone()), cleanup.inbox_retention));
         }
-        let mut removed = 0;
+        let mut removed = Removed::default();
         for due in due {
             match self.purge(&due, cleanup.batch_size).await? {
-                Some(rows) => removed += rows,
+                Some(more) => removed.add(more.rows, more.exact),
                 None => return Ok(None),
             }
         }
@@ -207,10 +237,10 @@ impl Claimed<'_> {
         })))
     }
 
-    async fn purge(&mut self, due: &Due, batch: u32) -> Result<Option<u64>, Failure> {
+    async fn purge(&mut self, due: &Due, batch: u32) -> Result<Option<Removed>, Failure> {
         let opened = &self.duties.opened;
         let what = due.what.as_str();
-        let mut removed = 0;
+        let mut removed = Removed::default();
         loop {
             let began = Instant::now();
             let purge = Purge {
@@ -220,7 +250,7 @@ impl Claimed<'_> {
             };
             let step = opened.upkeep.purge(purge).await;
             let step = step.map_err(|error| Failure::store(&opened.name, &error))?;
-            removed += step.rows;
+            removed.add(step.rows, step.exact);
             if let Some(held) = &step.held {
                 tracing::warn!(outbox = opened.name, what, held, "what is past its term stays");
                 self.unfinished |= step.more;
@@ -234,8 +264,15 @@ impl Claimed<'_> {
                 return Ok(None);
             }
         }
-        if removed > 0 {
-            tracing::info!(outbox = opened.name, what, removed, "removed what was old");
+        if removed.rows > 0 {
+            let (outbox, Removed { rows, exact }) = (&opened.name, removed);
+            tracing::info!(
+                outbox,
+                what,
+                removed = rows,
+                exact,
+                "removed what was old: {removed}"
+            );
         }
         Ok(Some(removed))
     }
@@ -251,5 +288,21 @@ impl Claimed<'_> {
         self.since = Instant::now();
         let claim = self.duties.opened.upkeep.claim(self.duty.clone()).await;
         matches!(claim, Ok(Claim::Yours))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_estimated_is_not_told_as_counted() {
+        let mut removed = Removed::default();
+        removed.add(3, true);
+        removed.add(0, false);
+        assert_eq!(removed.to_string(), "3 rows");
+        removed.add(40, false);
+        removed.add(1, true);
+        assert_eq!(removed.to_string(), "about 44 rows");
     }
 }
