@@ -3,7 +3,7 @@
 use super::{
     Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, faults,
     find, history, job, keep, lease, level_one, lines, operate, order, parked, read, replay, replayed,
-    schedule, settle, share, takeover, versions,
+    schedule, settle, share, takeover, versions, worded,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -203,6 +203,9 @@ cases! { $ store_suite, store, "Store"
         each_event_that_is_named_is_heard_of [Console Schedules];
         what_is_not_scheduled_is_refused_with_its_state [Console Schedules];
         a_due_row_is_found_among_many_scheduled [Schedules];
+    }
+    worded {
+        every_word_is_the_same_everywhere [Console Lists KeyPauses Schedules];
     }
     edit {
         an_edit_keeps_the_original_and_the_order [Console Edits];

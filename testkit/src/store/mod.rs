@@ -81,6 +81,7 @@ mod settle;
 mod share;
 mod takeover;
 mod versions;
+mod worded;
 mod words;
 
 use std::sync::Arc;

@@ -1,0 +1,203 @@
+//! The words that people see of parked rows. Stores write the rule down several times: a view for one event, counts
+//! from indexes, filters. All of them have to say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use postrider_core::{
+    Act, Control, EventId, Filter, List, OrderKey, Park, QueuedRow, Scope, SettleQueued, Settled, Status,
+    Verb,
+};
+
+use super::bench::Bench;
+use super::job::ANN;
+use super::words::{dead, event, parks_as, refusal, refused, waiting};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// All that the word of a parked row hangs on.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    number: u8,
+    dead: bool,
+    failed: bool,
+    key_paused: bool,
+    behind_another: bool,
+    behind_one_without_destination: bool,
+    later: bool,
+    alone: bool,
+}
+
+impl Row {
+    fn every() -> impl Iterator<Item = Row> {
+        (0..128).map(|number: u8| {
+            let is = |bit: u8| number >> bit & 1 == 1;
+            Row {
+                number,
+                dead: is(0),
+                failed: is(1),
+                key_paused: is(2),
+                behind_another: is(3),
+                behind_one_without_destination: is(4),
+                later: is(5),
+                alone: is(6),
+            }
+        })
+    }
+
+    /// Each has a key of its own, and those that stand before it.
+    fn key(self) -> String {
+        format!("k{}", self.number)
+    }
+
+    fn id(self) -> String {
+        format!("row-{self:?}")
+    }
+
+    fn park(self) -> Park {
+        Park {
+            dead: self.dead,
+            next_attempt_in: if self.later { HOUR } else { Duration::ZERO },
+            failures: u32::from(self.failed),
+            failure: self.failed.then(refusal),
+            ..waiting("d")
+        }
+    }
+
+    /// The rule. A row that stands alone has left the line of its key.
+    fn word(self) -> Status {
+        let is_behind = self.behind_another || self.behind_one_without_destination;
+        match self {
+            Row { dead: true, .. } => Status::DeadLetter,
+            Row { failed: true, .. } => Status::Retrying,
+            Row {
+                key_paused: true,
+                alone: false,
+                ..
+            } => Status::Held,
+            Row { alone: false, .. } if is_behind => Status::Waiting,
+            Row { later: true, .. } => Status::Scheduled,
+            Row { .. } => Status::Held,
+        }
+    }
+}
+
+type Words = BTreeMap<EventId, (Status, bool)>;
+
+/// Parks a row of every kind, and whatever stands before it; answers the word of each and whether it stands alone.
+async fn every_kind(bench: &Bench) -> Words {
+    let (mut events, mut parks, mut words) = (Vec::new(), Vec::new(), Words::new());
+    for row in Row::every() {
+        let mut put = |id: String, park: Park, word: Status, alone: bool| {
+            words.insert(id.as_str().into(), (word, alone));
+            events.push(event(&id, &row.key()));
+            parks.push((park, alone));
+        };
+        if row.behind_one_without_destination {
+            let id = format!("none-{}", row.number);
+            put(id, dead(None), Status::DeadLetter, false);
+        }
+        if row.behind_another {
+            let id = format!("head-{}", row.number);
+            put(id, refused("d", HOUR), Status::Retrying, false);
+        }
+        put(row.id(), row.park(), row.word(), row.alone);
+    }
+    let (relay, rows) = bench.queued(&events).await;
+    let entries: Vec<_> = rows.iter().zip(parks).map(settled).collect();
+    assert_eq!(
+        relay.settle(entries, Vec::new()).await,
+        vec![Settled::Done; rows.len()]
+    );
+    for row in Row::every().filter(|row| row.key_paused) {
+        let key = Scope::Key(format!("THING/{}", row.key()));
+        let paused = bench.console().control(Control::Pause(key), ANN.to_owned()).await;
+        paused.expect("paused");
+    }
+    words
+}
+
+fn settled((row, (park, alone)): (&QueuedRow, (Park, bool))) -> SettleQueued {
+    let entry = parks_as(row, vec![park]);
+    match alone {
+        true => SettleQueued {
+            key: OrderKey::alone(row.seq),
+            ..entry
+        },
+        false => entry,
+    }
+}
+
+pub(super) async fn every_word_is_the_same_everywhere(bench: Bench) {
+    let words = every_kind(&bench).await;
+    let console = bench.console();
+    let all = listed(&bench, Vec::new()).await;
+    assert_eq!(all.len(), words.len());
+    for (id, (word, _)) in &words {
+        assert_eq!(all[id], *word, "in a listing: {id}");
+        let shown = console.show(id.clone()).await.expect("shown").remove(0);
+        assert_eq!(shown.status(), *word, "alone: {id}");
+    }
+    let stats = console.stats().await.expect("stats");
+    for status in [
+        Status::DeadLetter,
+        Status::Retrying,
+        Status::Held,
+        Status::Waiting,
+        Status::Scheduled,
+    ] {
+        let wanted: BTreeSet<&EventId> = of(&words, |word, _| word == status);
+        let found = listed(&bench, vec![status]).await;
+        assert_eq!(found.keys().collect::<BTreeSet<_>>(), wanted, "{status:?}");
+        let counted = match status {
+            Status::DeadLetter => stats.dead,
+            status => stats.parked_as(status),
+        };
+        assert_eq!(counted, wanted.len() as u64, "counted: {status:?}");
+    }
+    for verb in [Verb::Redrive, Verb::Discard("old".into()), Verb::Move(HOUR)] {
+        let suits = of(&words, |word, alone| verb.suits(word, alone));
+        let dry = Act {
+            verb: verb.clone(),
+            filter: Filter::default(),
+            dry_run: true,
+            actor: ANN.to_owned(),
+            limit: 10_000,
+            from: None,
+        };
+        let chunk = console.act(dry).await.expect("counted");
+        assert_eq!(chunk.touched, suits.len() as u64, "{verb:?}");
+        let said: BTreeMap<_, _> = chunk.refused.into_iter().collect();
+        let others = words.iter().filter(|(id, _)| !suits.contains(id));
+        let others: BTreeMap<_, _> = others.map(|(id, (word, _))| (id.clone(), *word)).collect();
+        assert_eq!(said, others, "{verb:?}");
+    }
+}
+
+fn of(words: &Words, is_meant: impl Fn(Status, bool) -> bool) -> BTreeSet<&EventId> {
+    let meant = words.iter().filter(|(_, (word, alone))| is_meant(*word, *alone));
+    meant.map(|(id, _)| id).collect()
+}
+
+/// What a listing says of the events that are in one of these states, by pages.
+async fn listed(bench: &Bench, status: Vec<Status>) -> BTreeMap<EventId, Status> {
+    let filter = Filter {
+        status,
+        ..Filter::default()
+    };
+    let mut next = Some(List::first(100, filter));
+    let mut found = BTreeMap::new();
+    while let Some(list) = next.take() {
+        let page = bench.console().list(list.clone()).await.expect("a page");
+        found.extend(
+            page.events
+                .iter()
+                .map(|record| (record.event_id.clone(), record.status())),
+        );
+        next = page.next.map(|from| List {
+            from: Some(from),
+            ..list
+        });
+    }
+    found
+}
