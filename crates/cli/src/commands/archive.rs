@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
+use super::job::goes_on_by;
 use super::progress::Progress;
 use super::replay::in_order;
 use crate::archive::{self, Leave};
@@ -148,7 +149,9 @@ async fn restore(
     progress.end();
     let state = match job.state {
         JobState::Done => format!("postrider replay --restored {} sends them", job.id),
-        state => format!("the job is {}", state.as_str()),
+        // Somebody else has paused or cancelled it meanwhile.
+        JobState::Cancelled => "the job is cancelled; without --job another one begins".to_owned(),
+        state => format!("the job is {}; {} goes on", state.as_str(), goes_on_by(&job)),
     };
     let mut text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
     if !missing.is_empty() {
@@ -168,7 +171,6 @@ async fn restore(
     Ok(match job.state {
         JobState::Done if missing.is_empty() => Done::Fine,
         JobState::Done => Done::Found,
-        // Somebody else has paused or cancelled it meanwhile.
         JobState::Running | JobState::Paused | JobState::Cancelled => Done::Found,
     })
 }

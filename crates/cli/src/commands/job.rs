@@ -153,9 +153,19 @@ async fn change(
 }
 
 fn over(job: &Job, word: &str) -> Failure {
-    let advice = match job.kind {
-        JobKind::Act(_) => "give the verb again for what is left of the events",
-        _ => "begin another one",
+    let advice: String = match (&job.kind, job.state) {
+        (JobKind::Act(Verb::Redrive), _) => {
+            "`postrider dead redrive` begins another one, for what is left".into()
+        }
+        (JobKind::Act(Verb::Discard(_)), _) => {
+            "`postrider dead discard` begins another one, for what is left".into()
+        }
+        (JobKind::Act(Verb::Move(_)), _) => "`postrider schedule move` gives events another time".into(),
+        (JobKind::Replay(_), _) => "`postrider replay` begins another one".into(),
+        (JobKind::Restore(_), JobState::Done) => {
+            format!("`postrider replay --restored {}` sends what it read back", job.id)
+        }
+        (JobKind::Restore(_), _) => "`postrider archive restore` begins another one".into(),
     };
     Failure::found(format!(
         "the job {} cannot be {word}: it is {}",

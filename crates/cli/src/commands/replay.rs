@@ -59,7 +59,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
         _ => Vec::new(),
     };
-    let most = restored.map(|rows| format!("at most {}", deliveries(rows)));
+    let most = restored.map(|rows| format!("at most {} (what is left of the restore)", deliveries(rows)));
     let events = counted
         .as_ref()
         .map_or_else(|| most.unwrap_or_default(), Counted::text);
@@ -88,7 +88,11 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         of,
         stop: &stop,
     };
-    let done = job::finish(out, &drive.on(job).await?)?;
+    let driven = drive.on(job).await?;
+    let done = job::finish(out, &driven)?;
+    if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
+        return Err(nothing_of(id, args));
+    }
     Ok(match told(&unsent) {
         Done::Fine => done,
         Done::Found => Done::Found,
@@ -138,7 +142,10 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
             .advice("`postrider job list` shows the jobs that there are")),
         Some(job) if job.state != JobState::Done => {
             let failure = Failure::found(format!("the restore {} is {}", job.id, job.state.as_str()));
-            Err(failure.advice(format!("go on with {} first", job::goes_on_by(&job))))
+            Err(failure.advice(match job.state {
+                JobState::Cancelled => "read it back again with `postrider archive restore`".to_owned(),
+                _ => format!("go on with {} first", job::goes_on_by(&job)),
+            }))
         }
         Some(job) => Ok(job.touched),
     }
@@ -155,6 +162,22 @@ fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
         Some(name) => known(config, &name.as_str().into()),
         None => Ok(()),
     }
+}
+
+/// A restore that was made had rows; where none is found they are gone, or the other options leave them out.
+fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
+    let is_narrowed = args.since.is_some() || args.until.is_some() || filter(args) != Filter::default();
+    let text = match is_narrowed {
+        true => format!(
+            "nothing of the restore {} is left that the other options mean",
+            cell(id)
+        ),
+        false => format!("nothing of the restore {} is left", cell(id)),
+    };
+    Failure::found(text).advice(
+        "what was read back is removed with the history: read it back again with `postrider archive restore`, and \
+         replay that job",
+    )
 }
 
 /// A window that is empty matches nothing, which must not look like an answer.
