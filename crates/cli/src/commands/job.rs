@@ -80,6 +80,10 @@ pub async fn resume(
     rate: Option<u32>,
 ) -> Result<Done, Failure> {
     let (opened, mut job) = find(config, &wanted).await?;
+    // Before anything is changed.
+    if rate.is_some() && !matches!(job.kind, JobKind::Replay(_)) {
+        return Err(Failure::input("only a replay has a rate").advice("leave out --rate"));
+    }
     match job.state {
         JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
         _ if goes_on_by(&job) != by_id(&job) => {
@@ -90,10 +94,8 @@ pub async fn resume(
         JobState::Paused => job = steer(&opened, &job, JobVerb::Resume).await?,
         JobState::Running => {}
     }
-    match (&job.kind, rate) {
-        (JobKind::Replay(_), Some(rate)) => job = steer(&opened, &job, JobVerb::Pace(rate)).await?,
-        (_, Some(_)) => return Err(Failure::input("only a replay has a rate").advice("leave out --rate")),
-        (_, None) => {}
+    if let Some(rate) = rate {
+        job = steer(&opened, &job, JobVerb::Pace(rate)).await?;
     }
     let stop = signal::stop_token();
     let drive = Drive {
