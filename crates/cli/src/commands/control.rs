@@ -221,8 +221,10 @@ pub fn known(config: &Config, name: &DestinationName) -> Result<(), Failure> {
     match known.contains(&name.as_str()) {
         true => Ok(()),
         false => Err(
-            Failure::input(format!("there is no destination named {:?}", cell(name.as_str())))
-                .advice(suggestion(name.as_str(), &known).unwrap_or_default()),
+            Failure::input(format!("there is no destination named {:?}", cell(name.as_str()))).advice(
+                suggestion(name.as_str(), &known)
+                    .unwrap_or_else(|| "add a route that leads to it".to_owned()),
+            ),
         ),
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{
     DestinationName, EventId, Filter, JobId, JobKind, JobState, List, NewJob, Replay, Status, Timestamp,
+    remedy,
 };
 use serde_json::json;
 
@@ -108,15 +109,27 @@ async fn unsent(opened: &Opened, args: &ReplayArgs, sent: &BTreeSet<String>) -> 
         let records = opened.console.show(EventId::from(id.as_str())).await;
         let records = records.map_err(|error| Failure::store(&opened.name, &error))?;
         let routes = records.iter().flat_map(|record| &record.routes);
-        let mut states: Vec<&str> = routes.map(|route| route.status.as_str()).collect();
-        states.sort_unstable();
+        let mut states: Vec<Status> = routes.map(|route| route.status).collect();
+        // The worst first: what is to be done about that one is told.
+        states.sort_unstable_by_key(|status| status.severity());
         states.dedup();
         let why = match states.as_slice() {
-            [] => "there is no such event; the history is removed after its retention".to_owned(),
-            states if states.contains(&Status::Published.as_str()) => {
-                "was sent, but not as the other options say".to_owned()
+            [] => "there is no such event; the history is removed after its retention, and `postrider archive \
+                   restore` reads an archive back"
+                .to_owned(),
+            states if states.contains(&Status::Published) => {
+                "was sent, but not as the other options say: leave them out; `postrider show` tells when it was sent \
+                 and where to"
+                    .to_owned()
             }
-            states => format!("was not sent: it is {}", states.join(", ")),
+            [worst, ..] => {
+                let names: Vec<&str> = states.iter().map(|status| status.as_str()).collect();
+                format!(
+                    "was not sent: it is {}: {}",
+                    names.join(", "),
+                    remedy("replay", *worst)
+                )
+            }
         };
         unsent.push(format!("{}: {why}", cell(id)));
     }
