@@ -164,19 +164,6 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
     }
 }
 
-fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
-    let chosen = args.since.is_some() || args.until.is_some() || args.restored.is_some() || args.all;
-    if !chosen && filter(args) == Filter::default() {
-        return Err(Failure::input("nothing is chosen")
-            .advice("say which events: --since, --type, --key, --id, --from, or --all"));
-    }
-    in_order(args.since, args.until)?;
-    match &args.to {
-        Some(name) => known(config, &name.as_str().into()),
-        None => Ok(()),
-    }
-}
-
 /// A restore that was made had rows; where none is found they are gone, or the other options leave them out.
 fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
     let is_narrowed = args.since.is_some() || args.until.is_some() || filter(args) != Filter::default();
@@ -191,6 +178,19 @@ fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
         "what was read back is removed with the history: read it back again with `postrider archive restore`, and \
          replay that job",
     )
+}
+
+fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
+    let chosen = args.since.is_some() || args.until.is_some() || args.restored.is_some() || args.all;
+    if !chosen && filter(args) == Filter::default() {
+        return Err(Failure::input("nothing is chosen")
+            .advice("say which events: --since, --type, --key, --id, --from, or --all"));
+    }
+    in_order(args.since, args.until)?;
+    match &args.to {
+        Some(name) => known(config, &name.as_str().into()),
+        None => Ok(()),
+    }
 }
 
 /// A window that is empty matches nothing, which must not look like an answer.
@@ -230,7 +230,8 @@ impl Counted {
     }
 }
 
-/// Counts what was sent, each destination for itself, because each gets its copy.
+/// Counts what was sent, each destination for itself, because each gets its copy; unless all go to a single one, which
+/// gets each event once.
 async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Result<Counted, Failure> {
     let begun = Instant::now();
     let mut progress = Progress::new(out, None);
@@ -259,9 +260,12 @@ async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Res
             let routes = record.routes.iter().filter(|route| {
                 route.status == Status::Published && there(&route.destination) && meant(route.published_at)
             });
-            let routes = routes.count() as u64;
-            events += routes;
-            if routes > 0 && !args.id.is_empty() {
+            let mut copies = routes.count() as u64;
+            if args.to.is_some() {
+                copies = copies.min(1);
+            }
+            events += copies;
+            if copies > 0 && !args.id.is_empty() {
                 ids.insert(record.event_id.as_str().to_owned());
             }
         }

@@ -100,6 +100,35 @@ fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
     assert!(told.contains("`postrider schedule move ID --in 0s`"), "{told}");
 }
 
+/// Each destination gets its copy; a single one that is named gets each event once.
+#[test]
+fn what_is_counted_is_what_is_sent() {
+    let both = "to = [{ broker = \"events\" }, { broker = \"audit\" }]";
+    let audit = "[broker.audit]\nurl = \"file:audit.jsonl\"\n\n[[route]]";
+    let config = ORDERS_ONLY.replace("to = [{ broker = \"events\" }]", both);
+    let place = Place::ready(&config.replace("[[route]]", audit));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.send("order-2", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    for (more, copies) in [
+        (&["--to", "audit"][..], 2),
+        (&["--to", "audit", "--from", "events"], 2),
+        (&[], 4),
+    ] {
+        let replay = [&["replay", "--key", "ORDER/1", "--json"][..], more].concat();
+        let would = place
+            .run(&[&replay[..], &["--dry-run"]].concat())
+            .expect(0)
+            .json();
+        let made = place.run(&[&replay[..], &["--yes"]].concat()).expect(0).json();
+        assert_eq!(
+            (&would["touched"], &made["touched"]),
+            (&copies.into(), &copies.into()),
+            "{more:?}"
+        );
+    }
+}
+
 #[test]
 fn a_replay_needs_a_choice() {
     let place = Place::busy();
