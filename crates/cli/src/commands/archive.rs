@@ -11,16 +11,13 @@ use super::ask::actor;
 use super::job::goes_on_by;
 use super::progress::Progress;
 use super::replay::in_order;
-use crate::archive::{self, Leave};
+use crate::archive::{self, Leave, SETTLED};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count};
 use crate::signal;
 use crate::wire;
-
-/// Settles that were under way have ended by then.
-const SETTLED: Duration = Duration::from_secs(60);
 
 pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> Result<Done, Failure> {
     match command {
@@ -76,7 +73,8 @@ async fn write(
         };
         let folder = written.folder.as_ref().map(|folder| folder.display().to_string());
         if let Some(folder) = &folder {
-            let detail = json!({ "folder": folder, "until": until.to_string() }).to_string();
+            let until = archive::archived_until(&dir, name)?.map(|until| until.to_string());
+            let detail = json!({ "folder": folder, "until": until }).to_string();
             let noted = opened
                 .console
                 .note(actor(), "archive", detail, written.rows)
