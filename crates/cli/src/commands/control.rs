@@ -148,7 +148,8 @@ fn bounds(limits: Limits) -> String {
     let flight = limits
         .max_in_flight
         .map(|flight| format!("{flight} events in flight"));
-    rate.into_iter().chain(flight).collect::<Vec<_>>().join(" and ")
+    let bounds: Vec<String> = rate.into_iter().chain(flight).collect();
+    format!("{} for each relay", bounds.join(" and "))
 }
 
 fn scope(args: &PauseArgs) -> Scope {

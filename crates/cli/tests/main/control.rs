@@ -86,7 +86,7 @@ fn limits_add_up_until_they_are_taken_back() {
     place
         .run(&["limit", "events", "--rate", "100"])
         .expect(0)
-        .says("gets 100 events/s");
+        .says("gets 100 events/s for each relay");
     let both = place
         .run(&["limit", "events", "--in-flight", "10", "--json"])
         .expect(0)
@@ -95,10 +95,9 @@ fn limits_add_up_until_they_are_taken_back() {
         (&both["max_rate"], &both["max_in_flight"]),
         (&100.into(), &10.into())
     );
-    place
-        .run(&["status"])
-        .expect(0)
-        .says("the destination events is limited to 100 events/s and 10 events in flight by cli:");
+    place.run(&["status"]).expect(0).says(
+        "the destination events is limited to 100 events/s and 10 events in flight for each relay by cli:",
+    );
     place
         .run(&["limit", "events", "--reset"])
         .expect(0)
