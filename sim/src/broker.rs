@@ -112,6 +112,10 @@ impl World {
         }
         if !self.calm && self.writers.kills_process(&event) {
             self.faults.count(Fault::ProcessKiller);
+            // Some end their process when the destination has them already.
+            if self.rng.chance(0.5) {
+                self.record(id, index);
+            }
             self.crash(slot);
             return Answer::failed(ErrorKind::ConnectionLost, "nobody hears this");
         }

@@ -87,6 +87,9 @@ impl World {
         if let Fact::Read(_, Ok(page)) = &fact {
             self.give(slot, page);
         }
+        if matches!(fact, Fact::Stood(..)) {
+            self.relays[slot].told.says_at = self.now;
+        }
         let fact = if lost { refuse(call, failed) } else { fact };
         self.schedule(back, Next::Fact { slot, life, fact });
     }

@@ -91,7 +91,7 @@ impl World {
             relay.missed.push(fact);
             return;
         }
-        if let Some((event, destination)) = relay.told.hear(&fact) {
+        if let Some((event, destination)) = relay.told.hear(self.now, &fact) {
             self.check.guilty(event, destination);
         }
         let mut commands = Vec::new();

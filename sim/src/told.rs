@@ -18,6 +18,9 @@ type Row = (EventId, Option<Arc<str>>, Option<DestinationName>);
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     controls: Controls,
+    /// When the database said that, and when it said what is on its way.
+    told_at: Duration,
+    pub(crate) says_at: Duration,
     unanswered: BTreeMap<Call, (DestinationName, Vec<EventId>)>,
     /// Calls to each destination with which something was confirmed.
     successes: BTreeMap<DestinationName, u64>,
@@ -26,6 +29,8 @@ pub(crate) struct Told {
     buckets: BTreeMap<DestinationName, Bucket>,
     /// Rows as a read last gave them.
     given: BTreeMap<Row, Given>,
+    /// When the relay last heard of parked rows.
+    heard: BTreeMap<Row, Duration>,
 }
 
 #[derive(Debug)]
@@ -45,10 +50,22 @@ struct Bucket {
 impl Told {
     /// A fact reaches the relay. Gives the event that may be charged for it: it was alone when its destination did not
     /// answer, for the third time with others passing between.
-    pub(crate) fn hear(&mut self, fact: &Fact) -> Option<(EventId, DestinationName)> {
+    pub(crate) fn hear(&mut self, now: Duration, fact: &Fact) -> Option<(EventId, DestinationName)> {
         match fact {
+            Fact::Read(_, Ok(page)) => {
+                for one in &page.parked {
+                    let row = (
+                        one.row.event_id.clone(),
+                        one.row.replay.clone(),
+                        one.destination.clone(),
+                    );
+                    self.heard.insert(row, now);
+                }
+                None
+            }
             Fact::Stood(_, Ok(standing)) => {
                 self.controls = standing.controls.clone();
+                self.told_at = self.says_at;
                 None
             }
             Fact::Published(call, answers) => self.hear_answers(*call, answers),
@@ -66,7 +83,13 @@ impl Told {
             Answer::Failed(failure) => failure.kind.policy().class == Class::Unavailable,
             _ => false,
         };
-        for (event, _) in events.iter().zip(answers).filter(|(_, answer)| !is_lost(answer)) {
+        // One that was not tried, behind another of its key, has shown nothing.
+        let is_untried = |answer: &&Answer| match answer {
+            Answer::Failed(failure) => failure.kind.policy().class == Class::NotAttempted,
+            _ => false,
+        };
+        let is_told = |answer: &&Answer| !is_lost(answer) && !is_untried(answer);
+        for (event, _) in events.iter().zip(answers).filter(|(_, answer)| is_told(answer)) {
             self.strikes.remove(&(event.clone(), destination.clone()));
         }
         let alone = events.len() == 1 && answers.first().is_some_and(|answer| is_lost(&answer));
@@ -179,6 +202,7 @@ impl World {
         batch: &[Outgoing],
     ) {
         let (now, limits) = (self.now, self.plan.limits);
+        let renewal = self.plan.settings.lease / 3;
         let told = &mut self.relays[slot].told;
         let wrong = told.hand_over(now, call, destination, batch, limits);
         let mut wrong: Vec<String> = wrong.into_iter().collect();
@@ -190,8 +214,19 @@ impl World {
             let Some(given) = given.max_by_key(|given| given.at) else {
                 continue;
             };
+            let is_held = told.controls.paused_keys.contains(&outgoing.order_key);
+            if is_held && given.at <= told.told_at {
+                wrong.push(format!(
+                    "pause: {id} was handed to {destination}, its key is paused"
+                ));
+            }
             // Two rows under one id cannot be told apart here, unless they are copies.
             let alone = !self.writers.repeated.contains(id);
+            if alone && told.heard.get(&from[1]).is_some_and(|at| now - *at > renewal) {
+                wrong.push(format!(
+                    "stale: {id} was sent to {destination} as it was long ago"
+                ));
+            }
             if given.event.payload != outgoing.event.payload && alone {
                 wrong.push(format!(
                     "edit: {id} was sent to {destination} with another payload"

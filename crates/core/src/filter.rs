@@ -59,18 +59,9 @@ impl Filter {
         put("error_group", self.error_group.clone().map(Value::from));
         put("text", self.text.clone().map(Value::from));
         put("replay", self.replay.as_ref().map(|id| id.as_str().into()));
-        put(
-            "older_than_seconds",
-            self.older_than.map(|age| age.as_secs().into()),
-        );
-        put(
-            "newer_than_seconds",
-            self.newer_than.map(|age| age.as_secs().into()),
-        );
-        put(
-            "failing_for_seconds",
-            self.failing_for.map(|age| age.as_secs().into()),
-        );
+        put("older_than_ms", self.older_than.map(millis));
+        put("newer_than_ms", self.newer_than.map(millis));
+        put("failing_for_ms", self.failing_for.map(millis));
         Value::Object(object)
     }
 
@@ -80,6 +71,8 @@ impl Filter {
         let mut filter = Self::default();
         for (name, part) in value.as_object()? {
             let text = || part.as_str().map(str::to_owned);
+            let millis = || part.as_u64().map(Duration::from_millis);
+            // As jobs have it that were begun by a version that kept whole seconds.
             let seconds = || part.as_u64().map(Duration::from_secs);
             match name.as_str() {
                 "status" => {
@@ -95,6 +88,9 @@ impl Filter {
                 "error_group" => filter.error_group = Some(text()?),
                 "text" => filter.text = Some(text()?),
                 "replay" => filter.replay = Some(part.as_str()?.into()),
+                "older_than_ms" => filter.older_than = Some(millis()?),
+                "newer_than_ms" => filter.newer_than = Some(millis()?),
+                "failing_for_ms" => filter.failing_for = Some(millis()?),
                 "older_than_seconds" => filter.older_than = Some(seconds()?),
                 "newer_than_seconds" => filter.newer_than = Some(seconds()?),
                 "failing_for_seconds" => filter.failing_for = Some(seconds()?),
@@ -175,6 +171,10 @@ impl Filter {
 
 fn is_one_of<T: PartialEq>(this: &T, wanted: &[T]) -> bool {
     wanted.is_empty() || wanted.contains(this)
+}
+
+fn millis(age: Duration) -> Value {
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX).into()
 }
 
 /// One is written as itself, which is how people read it.
@@ -310,6 +310,28 @@ mod tests {
         for filter in &wrong {
             assert!(!matches(filter), "{filter:?}");
         }
+    }
+
+    /// A job must not mean more than was counted.
+    #[test]
+    fn an_age_below_a_second_is_kept_and_whole_seconds_are_understood() {
+        let half = Some(Duration::from_millis(500));
+        let filter = Filter {
+            older_than: half,
+            newer_than: Some(Duration::from_millis(1_500)),
+            failing_for: half,
+            ..Filter::default()
+        };
+        assert_eq!(Filter::of_json(&filter.to_json()), Some(filter));
+        let before =
+            serde_json::json!({"older_than_seconds": 2, "newer_than_seconds": 3, "failing_for_seconds": 0});
+        let read = Filter {
+            older_than: Some(Duration::from_secs(2)),
+            newer_than: Some(Duration::from_secs(3)),
+            failing_for: Some(Duration::ZERO),
+            ..Filter::default()
+        };
+        assert_eq!(Filter::of_json(&before), Some(read));
     }
 
     #[test]

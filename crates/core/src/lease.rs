@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{DestinationName, Limits, Seq, Shard};
+use crate::{DestinationName, Limits, OrderKey, Seq, Shard};
 
 /// One run of one relay. New at every start, so that a restarted process never takes itself for its predecessor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,9 +75,15 @@ pub struct Controls {
     pub paused_destinations: Vec<DestinationName>,
     /// Limits that differ from the configured ones.
     pub limits: BTreeMap<DestinationName, Limits>,
+    /// These keys are paused: of the many that may be, the newest [`Controls::KEYS`]. Reads know them all; this is for
+    /// what a relay has in memory.
+    pub paused_keys: Vec<OrderKey>,
 }
 
 impl Controls {
+    /// How many paused keys an answer names.
+    pub const KEYS: usize = 1_000;
+
     /// Takes in what was decided about a destination, or about the whole outbox where the name is empty.
     pub fn decide(&mut self, name: &str, paused: bool, limits: Limits) {
         if name.is_empty() {

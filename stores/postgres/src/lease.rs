@@ -1,6 +1,8 @@
 //! Ownership: who may publish, by the database's clock. The steps are in the function `outbox_heartbeat`.
 
-use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, StoreErrorKind, Suspect, Token};
+use postrider_core::{
+    Controls, Heartbeat, Lease, Limits, OrderKey, Shard, Standing, StoreErrorKind, Suspect, Token,
+};
 
 use crate::clock;
 use crate::error::{Error, Result};
@@ -9,7 +11,8 @@ use crate::row;
 use crate::session::Session;
 
 const HEARTBEAT: &str = "SELECT share, leases, controls, (SELECT max(version) FROM {outbox_migrations}),
-            (SELECT count(*) FROM {outbox_shard})
+            (SELECT count(*) FROM {outbox_shard}),
+            ARRAY(SELECT p.order_key FROM {outbox_parked} p WHERE p.seq < 0 AND p.lane = 0 ORDER BY p.seq LIMIT $13)
      FROM {outbox_heartbeat}($1, pg_catalog.make_interval(secs => $2), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
 /// Registers or renews the relay, releases and claims shards, and answers with what it owns.
@@ -39,6 +42,7 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
                 &suspects,
                 &places,
                 &i32::try_from(Suspect::COUNTS_FROM).unwrap_or(i32::MAX),
+                &i64::try_from(Controls::KEYS).unwrap_or(i64::MAX),
             ],
         )
         .await?;
@@ -50,7 +54,14 @@ pub(crate) async fn heartbeat(session: &Session, tables: &Tables, beat: &Heartbe
         leases: leases.into_iter().map(lease).collect::<Result<_>>()?,
         share: u16::try_from(answer.try_get::<_, i16>(0)?).unwrap_or(0),
         shards: u16::try_from(answer.try_get::<_, i64>(4)?).unwrap_or(u16::MAX),
-        controls: controls_of(&controls)?,
+        controls: Controls {
+            paused_keys: answer
+                .try_get::<_, Vec<&str>>(5)?
+                .into_iter()
+                .map(OrderKey::new)
+                .collect(),
+            ..controls_of(&controls)?
+        },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Controls, Heartbeat, Lease, Limits, Shard, Standing, Suspect, Token};
+use postrider_core::{Controls, Heartbeat, Lease, Limits, OrderKey, Shard, Standing, Suspect, Token};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
@@ -255,5 +255,13 @@ fn controls(connection: &Connection, tables: &Tables) -> Result<Controls> {
         };
         controls.decide(&name, paused, limits);
     }
+    let keys =
+        tables.sql("SELECT order_key FROM {outbox_parked} WHERE seq < 0 AND lane = 0 ORDER BY seq LIMIT ?1");
+    let mut statement = connection.prepare_cached(&keys)?;
+    let limit = i64::try_from(Controls::KEYS).unwrap_or(i64::MAX);
+    let keys = statement.query_map([limit], |row| row.get::<_, String>(0))?;
+    controls.paused_keys = keys
+        .map(|key| key.map(OrderKey::new))
+        .collect::<rusqlite::Result<_>>()?;
     Ok(controls)
 }

@@ -158,7 +158,8 @@ const NO_SCAN: &[&str] = &[
     write::RECORD_QUEUED,
     write::RECORD_PARKED,
     write::PARK_QUEUED,
-    write::PARK_PARKED,
+    write::anew::PARK_PARKED,
+    write::anew::LEAD_NEXT,
 ];
 
 #[test]

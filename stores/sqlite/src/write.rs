@@ -1,5 +1,7 @@
 //! The statements of a settle, and what each kind of entry does with them.
 
+pub(crate) mod anew;
+
 use postrider_core::{
     DestinationName, Leaves, Park, Receipt, Settle, SettleParked, SettleQueued, Settled, StoreErrorKind, Then,
 };
@@ -42,29 +44,6 @@ pub(crate) const RECORD_PARKED: &str =
             error_kind, error_text, last_failed_at, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
-/// Whether another event stands at the place of the row at ?2, for the destination ?3: a sequence that was set back
-/// gives places out again. The same event may be there already, and then it is owed there once.
-pub(crate) const FIND_OTHER: &str = "SELECT 1 FROM {outbox_parked} o JOIN {outbox_parked} b ON b.seq = o.seq
-     WHERE o.seq = ?1 AND o.destination = ?2 AND b.destination = ?3
-       AND (b.event_id IS NOT o.event_id OR b.enqueued_at IS NOT o.enqueued_at)";
-
-/// A row that cannot go where it was to go: it stays, for a person.
-pub(crate) const REFUSE_PARKED: &str =
-    "UPDATE {outbox_parked} SET version = version + 1, dead = 1, failures = failures + 1, redriven = 0, updated_at = ?3,
-            next_attempt_at = ?3, error_kind = ?4, error_text = ?5, error_group = ?6,
-            first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
-     WHERE seq = ?1 AND destination = ?2";
-
-/// The row at ?11 as a row for another destination. Nothing is written where the event stands there already.
-pub(crate) const PARK_PARKED: &str =
-    "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
-            failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
-            {carried})
-     SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
-     FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
-     ON CONFLICT (seq, destination) DO NOTHING";
-
 /// Counts are absolute. A change without a failure says nothing about the last one, so the error, its times and that an
 /// operator sent the row again stay as they are.
 pub(crate) const CHANGE_PARKED: &str =
@@ -90,6 +69,7 @@ pub(crate) struct Writer<'tx> {
     remove_parked: CachedStatement<'tx>,
     record_parked: CachedStatement<'tx>,
     park_parked: CachedStatement<'tx>,
+    lead_next: CachedStatement<'tx>,
     change_parked: CachedStatement<'tx>,
     record_as_read: CachedStatement<'tx>,
     send_edited: CachedStatement<'tx>,
@@ -112,11 +92,12 @@ impl<'tx> Writer<'tx> {
             record_queued: prepare(RECORD_QUEUED)?,
             park_queued: prepare(PARK_QUEUED)?,
             find_parked: prepare(FIND_PARKED)?,
-            find_other: prepare(FIND_OTHER)?,
-            refuse_parked: prepare(REFUSE_PARKED)?,
+            find_other: prepare(anew::FIND_OTHER)?,
+            refuse_parked: prepare(anew::REFUSE_PARKED)?,
             remove_parked: prepare(REMOVE_PARKED)?,
             record_parked: prepare(RECORD_PARKED)?,
-            park_parked: prepare(PARK_PARKED)?,
+            park_parked: prepare(anew::PARK_PARKED)?,
+            lead_next: prepare(anew::LEAD_NEXT)?,
             change_parked: prepare(CHANGE_PARKED)?,
             record_as_read: prepare(RECORD_AS_READ)?,
             send_edited: prepare(SEND_EDITED)?,
@@ -250,22 +231,8 @@ impl<'tx> Writer<'tx> {
                 self.change_parked(place, destination, park)?;
                 return Ok(Settled::Done);
             }
-            Then::Split(parks) if self.goes_to_another(place, destination, parks)? => {
-                self.refuse(place, destination)?;
-                return Ok(Settled::Done);
-            }
-            Then::Split(parks) => {
-                for park in parks {
-                    self.split(place, destination, park)?;
-                }
-                self.counts.dropped += i64::from(parks.is_empty());
-                if parks
-                    .iter()
-                    .any(|park| destination_text(park.destination.as_ref()) == destination)
-                {
-                    return Ok(Settled::Done);
-                }
-            }
+            Then::Split(parks) if self.route_anew(place, destination, parks)? => {}
+            Then::Split(_) => return Ok(Settled::Done),
         }
         removed(self.remove_parked.execute(params![place, destination])?)?;
         Ok(Settled::Done)
@@ -286,31 +253,6 @@ impl<'tx> Writer<'tx> {
         Ok(id)
     }
 
-    /// Whether another event stands where one of the rows that replace a row is to go.
-    fn goes_to_another(&mut self, place: i64, from: &str, parks: &[Park]) -> Result<bool> {
-        for park in parks {
-            let to = destination_text(park.destination.as_ref());
-            if to != from && self.find_other.exists(params![place, from, to])? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn refuse(&mut self, place: i64, destination: &str) -> Result<()> {
-        let park = Park::place_taken(None);
-        let written = Written::of(&park, self.standing.now);
-        self.refuse_parked.execute(params![
-            place,
-            destination,
-            self.standing.now,
-            written.error_kind,
-            written.error_text,
-            written.error_group,
-        ])?;
-        Ok(())
-    }
-
     fn change_parked(&mut self, place: i64, destination: &str, park: &Park) -> Result<()> {
         let written = Written::of(park, self.standing.now);
         self.change_parked.execute(params![
@@ -327,15 +269,6 @@ impl<'tx> Writer<'tx> {
             written.error_group,
         ])?;
         Ok(())
-    }
-
-    /// Puts one of the rows that replace a row in place. Where the event is parked for that destination already, that
-    /// row stays as it is: it has attempts behind it, and the event is owed there once.
-    fn split(&mut self, place: i64, from: &str, park: &Park) -> Result<()> {
-        if destination_text(park.destination.as_ref()) == from {
-            return self.change_parked(place, from, park);
-        }
-        insert(&mut self.park_parked, place, park, self.standing.now, from)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Heartbeat, Lease, RelayId, Seq, Shard, Standing, Suspect, Token};
+use postrider_core::{Controls, Heartbeat, Lease, RelayId, Seq, Shard, Standing, Suspect, Token};
 
 use super::Model;
 
@@ -58,7 +58,10 @@ impl Model {
             leases: self.leases_of(&beat.relay),
             share,
             shards: self.options.shards,
-            controls: self.controls.clone(),
+            controls: Controls {
+                paused_keys: self.paused_keys.iter().take(Controls::KEYS).cloned().collect(),
+                ..self.controls.clone()
+            },
         }
     }
 

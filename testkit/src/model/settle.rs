@@ -131,6 +131,7 @@ impl Model {
     /// of attempts, and the event is owed there once. Replaced by nothing, the event was dropped by its new route.
     fn split(&mut self, now: Duration, place: &Place, parks: &[Park]) {
         let old = self.unpark(place);
+        self.lead_next(&old);
         for park in parks {
             if !self.parked.contains_key(&(old.row.seq, park.destination.clone())) {
                 self.park(Parked::new(now, old.row.clone(), park, old.version + 1));
@@ -138,6 +139,23 @@ impl Model {
         }
         if parks.is_empty() {
             self.counters.dropped += 1;
+        }
+    }
+
+    /// Whoever had the first of a key routed anew means those that wait behind it: each leads the next one.
+    fn lead_next(&mut self, old: &Parked) {
+        let line = self.line_of(&old.row).and_then(|line| line.get(&old.destination));
+        let behind = line.into_iter().flat_map(|places| places.range(old.row.seq..));
+        let behind: Vec<_> = behind.map(|seq| (*seq, old.destination.clone())).collect();
+        let next = behind
+            .iter()
+            .find(|place| self.parked.get(place).is_some_and(|next| !next.dead));
+        if let Some(next) = next
+            .filter(|_| old.destination.is_some())
+            .and_then(|place| self.parked.get_mut(place))
+        {
+            next.redriven = true;
+            next.version += 1;
         }
     }
 

@@ -10,6 +10,7 @@ cases! { $ store_suite, store, "Store"
     lease {
         one_relay_owns_every_shard;
         a_renewal_keeps_the_token;
+        a_renewal_names_the_keys_that_are_paused;
         a_repeated_heartbeat_changes_nothing;
         an_owned_shard_is_not_given_twice;
         a_release_hands_over_cleanly;
@@ -130,6 +131,7 @@ cases! { $ store_suite, store, "Store"
         a_confirmed_row_leaves_whatever_its_version;
         a_duplicate_leaves_whatever_its_version;
         a_row_is_split_over_destinations;
+        a_row_that_is_routed_anew_leads_the_next_of_its_line;
         a_split_by_an_old_version_changes_nothing;
         failures_are_timed_by_the_database;
         a_change_without_a_failure_keeps_the_error;

@@ -1,8 +1,9 @@
 //! Claiming, renewing and giving up shards.
 
-use postrider_core::{Heartbeat, Token};
+use postrider_core::{Control, Heartbeat, Scope, Token};
 
 use super::bench::{Bench, LONG};
+use super::words::event;
 
 pub(super) async fn one_relay_owns_every_shard(bench: Bench) {
     let relay = bench.relay("one").await;
@@ -30,6 +31,28 @@ pub(super) async fn a_renewal_keeps_the_token(bench: Bench) {
         relay.beat().await;
         assert_eq!(relay.fence(), fence, "a renewal changes no owner, so no token");
     }
+}
+
+pub(super) async fn a_renewal_names_the_keys_that_are_paused(bench: Bench) {
+    let mut relay = bench.relay("one").await;
+    let mut paused = async || {
+        let beat = relay.heartbeat();
+        relay.say(beat).await.controls.paused_keys
+    };
+    assert_eq!(paused().await, []);
+    let key = event("a", "k").order_key();
+    let scope = Scope::Key("THING/k".to_owned());
+    let decide = async |control| {
+        bench
+            .console()
+            .control(control, "ann".to_owned())
+            .await
+            .expect("a control")
+    };
+    decide(Control::Pause(scope.clone())).await;
+    assert!(paused().await.contains(&key));
+    decide(Control::Resume(scope)).await;
+    assert_eq!(paused().await, []);
 }
 
 pub(super) async fn a_repeated_heartbeat_changes_nothing(bench: Bench) {

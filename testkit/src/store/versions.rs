@@ -102,6 +102,36 @@ pub(super) async fn a_row_is_split_over_destinations(bench: Bench) {
     assert_eq!(relay.due_names().await.len(), 1);
 }
 
+/// Each leads the next one, so that one redrive frees a key however long its line is.
+pub(super) async fn a_row_that_is_routed_anew_leads_the_next_of_its_line(bench: Bench) {
+    let events = [("a", "k"), ("b", "k"), ("c", "k"), ("other", "l")].map(|(id, key)| event(id, key));
+    let parks = events.map(|event| (event, waiting("gone")));
+    let (relay, _) = bench.parked(&parks).await;
+    let redriven = async || {
+        let due = relay.due().await;
+        let redriven = due.iter().filter(|row| row.redriven);
+        let redriven: Vec<_> = redriven.map(|row| row.row.event_id.to_string()).collect();
+        redriven
+    };
+    assert_eq!(redriven().await, [] as [&str; 0]);
+    for (id, next) in [("a", vec!["b"]), ("b", vec!["c"]), ("c", vec![])] {
+        let due = relay.due().await;
+        let row = due
+            .iter()
+            .find(|row| row.row.event_id.as_str() == id)
+            .expect("it is due");
+        let split = Then::Split(vec![waiting("new")]);
+        assert_eq!(relay.settle_parked(row, split).await, Settled::Done);
+        assert_eq!(redriven().await, next, "behind {id}");
+    }
+    let heads = pairs(&[("a", "new"), ("other", "gone")]);
+    assert_eq!(
+        relay.due_names().await,
+        heads,
+        "the others stand behind the first again"
+    );
+}
+
 pub(super) async fn a_split_by_an_old_version_changes_nothing(bench: Bench) {
     let (relay, mut due) = one_due(&bench).await;
     due.version += 1;

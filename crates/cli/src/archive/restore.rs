@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use postrider_core::{Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, NewJob, Restore, Timestamp};
+use postrider_core::{
+    Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, JobVerb, NewJob, Restore, Timestamp,
+};
 
 use super::manifest::{self, Folder, Part};
 use super::verify::{self, damaged};
@@ -40,6 +42,11 @@ pub async fn restore(
     let dir = dir.join(&opened.name);
     let Found { folders, missing } = sound(&dir, range)?;
     let mut job = match known {
+        // Only now that its files are known to be sound: one that cannot go on stays paused.
+        Some((job, _)) if job.state == JobState::Paused => {
+            let resumed = opened.console.steer(job.id, JobVerb::Resume, actor.to_owned());
+            resumed.await.map_err(failed)?
+        }
         Some((job, _)) => job,
         None => {
             if !is_any(&folders, range)? {
@@ -227,6 +234,12 @@ async fn known(opened: &Opened, id: &JobId, given: Restore) -> Result<(Job, Rest
             "the restore {id} was begun with another --since or --until"
         ))
         .advice("leave them out: the job knows its range; or begin another one without --job"));
+    }
+    if job.state == JobState::Cancelled {
+        return Err(
+            Failure::found(format!("the restore {id} cannot go on: it is cancelled"))
+                .advice("leave --job out: `postrider archive restore` begins another one"),
+        );
     }
     Ok((job, range))
 }

@@ -23,6 +23,9 @@ const BYTES: usize = 64 << 20;
 const PAGE: u32 = 1_000;
 const PAGE_BYTES: u64 = 8 << 20;
 
+/// Settles that were under way have ended by then.
+pub const SETTLED: Duration = Duration::from_secs(60);
+
 /// Whoever has this file locked writes; the lock ends with its process, however that ends.
 const LOCK: &str = ".lock";
 
@@ -47,8 +50,8 @@ pub fn archived_until(dir: &Path, outbox: &str) -> Result<Option<Timestamp>, Fai
     }
 }
 
-/// Writes what was published before a moment and is in no folder yet. The moment must have passed for every relay: what
-/// is settled later with an earlier time would be missed.
+/// Writes what was published before a moment and is in no folder yet. What is settled later with an earlier time would
+/// be missed, so the moment is one that has passed for every relay, whatever the caller's clock says.
 ///
 /// `leave` is asked before every file; without it everything is left to a later run.
 pub async fn write(
@@ -60,7 +63,7 @@ pub async fn write(
     let dir = dir.join(&opened.name);
     // One at a time: two folders that follow the same one would hold the same rows.
     let _lock = lock(&dir, &opened.name)?;
-    let duty = passed(opened, until).await?;
+    let (duty, until) = settled(opened, until).await?;
     let written = folder(opened, &dir, until, leave).await?;
     let rows = written.as_ref().map_or(0, |written| written.rows);
     let finished = opened.upkeep.finish(duty, format!("wrote {rows} rows")).await;
@@ -90,24 +93,40 @@ fn lock(dir: &Path, outbox: &str) -> Result<File, Failure> {
     }
 }
 
-/// Asks the database whether the moment has passed by its clock, which is the one that the history was written by.
-async fn passed(opened: &Opened, until: Timestamp) -> Result<Duty, Failure> {
-    let duty = Duty {
+/// The moment, or the latest before it behind which nothing is settled any more. The clock of the database decides: it
+/// is the one that the history was written by.
+async fn settled(opened: &Opened, until: Timestamp) -> Result<(Duty, Timestamp), Failure> {
+    let mut duty = Duty {
         name: "archive".to_owned(),
         holder: RelayId(JobId::new().0),
         // The lock is what keeps others out.
         term: Duration::ZERO,
-        slot: until,
+        slot: later(until, SETTLED),
     };
-    let claim = opened.upkeep.claim(duty.clone()).await;
-    match claim.map_err(|error| Failure::store(&opened.name, &error))? {
-        Claim::Yours | Claim::Done | Claim::Held => Ok(duty),
-        Claim::Early(_) => Err(Failure::input(format!(
-            "{}: that moment has not come by the clock of the database",
-            opened.name
-        ))
-        .advice("set the clock of this machine")),
+    // A clock here that is ahead of the database's is told by how much at the first claim.
+    for _ in 0..2 {
+        let claim = opened.upkeep.claim(duty.clone()).await;
+        match claim.map_err(|error| Failure::store(&opened.name, &error))? {
+            Claim::Yours | Claim::Done | Claim::Held => {
+                let until = Timestamp(duty.slot.0.saturating_sub(micros(SETTLED)));
+                return Ok((duty, until));
+            }
+            Claim::Early(ahead) => duty.slot = Timestamp(duty.slot.0.saturating_sub(micros(ahead))),
+        }
     }
+    let failure = Failure::backend(format!(
+        "{}: the clock of the database is being set back",
+        opened.name
+    ));
+    Err(failure.advice("give the command again when it runs evenly"))
+}
+
+fn later(Timestamp(at): Timestamp, by: Duration) -> Timestamp {
+    Timestamp(at.saturating_add(micros(by)))
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 async fn folder(

@@ -46,7 +46,10 @@ pub const LIMIT: &str = "\
 Examples:
   postrider limit events --rate 100
   postrider limit events --rate 100 --in-flight 10 --json
-  postrider limit events --reset";
+  postrider limit events --reset
+
+Limits are for each relay: two relays with --rate 100 send up to 200 events a
+second.";
 
 pub const AUDIT: &str = "\
 Examples:

@@ -8,18 +8,16 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
+use super::job::goes_on_by;
 use super::progress::Progress;
 use super::replay::in_order;
-use crate::archive::{self, Leave};
+use crate::archive::{self, Leave, SETTLED};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, count};
 use crate::signal;
 use crate::wire;
-
-/// Settles that were under way have ended by then.
-const SETTLED: Duration = Duration::from_secs(60);
 
 pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> Result<Done, Failure> {
     match command {
@@ -75,7 +73,8 @@ async fn write(
         };
         let folder = written.folder.as_ref().map(|folder| folder.display().to_string());
         if let Some(folder) = &folder {
-            let detail = json!({ "folder": folder, "until": until.to_string() }).to_string();
+            let until = archive::archived_until(&dir, name)?.map(|until| until.to_string());
+            let detail = json!({ "folder": folder, "until": until }).to_string();
             let noted = opened
                 .console
                 .note(actor(), "archive", detail, written.rows)
@@ -148,7 +147,9 @@ async fn restore(
     progress.end();
     let state = match job.state {
         JobState::Done => format!("postrider replay --restored {} sends them", job.id),
-        state => format!("the job is {}", state.as_str()),
+        // Somebody else has paused or cancelled it meanwhile.
+        JobState::Cancelled => "the job is cancelled; without --job another one begins".to_owned(),
+        state => format!("the job is {}; {} goes on", state.as_str(), goes_on_by(&job)),
     };
     let mut text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
     if !missing.is_empty() {
@@ -168,7 +169,6 @@ async fn restore(
     Ok(match job.state {
         JobState::Done if missing.is_empty() => Done::Fine,
         JobState::Done => Done::Found,
-        // Somebody else has paused or cancelled it meanwhile.
         JobState::Running | JobState::Paused | JobState::Cancelled => Done::Found,
     })
 }

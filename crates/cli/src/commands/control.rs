@@ -149,7 +149,8 @@ fn bounds(limits: Limits) -> String {
     let flight = limits
         .max_in_flight
         .map(|flight| format!("{flight} events in flight"));
-    rate.into_iter().chain(flight).collect::<Vec<_>>().join(" and ")
+    let bounds: Vec<String> = rate.into_iter().chain(flight).collect();
+    format!("{} for each relay", bounds.join(" and "))
 }
 
 fn scope(args: &PauseArgs) -> Scope {
@@ -222,8 +223,10 @@ pub fn known(config: &Config, name: &DestinationName) -> Result<(), Failure> {
     match known.contains(&name.as_str()) {
         true => Ok(()),
         false => Err(
-            Failure::input(format!("there is no destination named {:?}", cell(name.as_str())))
-                .advice(suggestion(name.as_str(), &known).unwrap_or_default()),
+            Failure::input(format!("there is no destination named {:?}", cell(name.as_str()))).advice(
+                suggestion(name.as_str(), &known)
+                    .unwrap_or_else(|| "add a route that leads to it".to_owned()),
+            ),
         ),
     }
 }

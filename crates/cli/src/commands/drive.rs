@@ -142,6 +142,11 @@ impl Driven {
         made
     }
 
+    /// Whether it ended and found nothing to do.
+    pub fn is_done_with_nothing(&self) -> bool {
+        self.job.state == JobState::Done && self.job.touched + self.job.refused == 0
+    }
+
     /// One line: which job it was, and what is left of it.
     pub fn text(&self) -> String {
         let Job { id, waiting, .. } = &self.job;

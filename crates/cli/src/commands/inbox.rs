@@ -103,7 +103,12 @@ async fn forget(config: &Config, out: Output, args: &ForgetArgs) -> Result<Done,
         };
         total += rows;
         let would = if args.dry_run { "would be " } else { "" };
-        let text = format!("{name}: {} of {consumer} {would}forgotten", count(rows, "record"));
+        let mut text = format!("{name}: {} of {consumer} {would}forgotten", count(rows, "record"));
+        if rows == 0 && !args.ids.is_empty() {
+            text.push_str(
+                ": no such id, or another consumer has it; --all --dry-run in place of --id counts what there is",
+            );
+        }
         let value = json!({
             "inbox": name, "consumer": args.consumer, "records": rows, "dry_run": args.dry_run,
         });

@@ -80,6 +80,10 @@ pub async fn resume(
     rate: Option<u32>,
 ) -> Result<Done, Failure> {
     let (opened, mut job) = find(config, &wanted).await?;
+    // Before anything is changed.
+    if rate.is_some() && !matches!(job.kind, JobKind::Replay(_)) {
+        return Err(Failure::input("only a replay has a rate").advice("leave out --rate"));
+    }
     match job.state {
         JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
         _ if goes_on_by(&job) != by_id(&job) => {
@@ -90,10 +94,8 @@ pub async fn resume(
         JobState::Paused => job = steer(&opened, &job, JobVerb::Resume).await?,
         JobState::Running => {}
     }
-    match (&job.kind, rate) {
-        (JobKind::Replay(_), Some(rate)) => job = steer(&opened, &job, JobVerb::Pace(rate)).await?,
-        (_, Some(_)) => return Err(Failure::input("only a replay has a rate").advice("leave out --rate")),
-        (_, None) => {}
+    if let Some(rate) = rate {
+        job = steer(&opened, &job, JobVerb::Pace(rate)).await?;
     }
     let stop = signal::stop_token();
     let drive = Drive {
@@ -153,9 +155,19 @@ async fn change(
 }
 
 fn over(job: &Job, word: &str) -> Failure {
-    let advice = match job.kind {
-        JobKind::Act(_) => "give the verb again for what is left of the events",
-        _ => "begin another one",
+    let advice: String = match (&job.kind, job.state) {
+        (JobKind::Act(Verb::Redrive), _) => {
+            "`postrider dead redrive` begins another one, for what is left".into()
+        }
+        (JobKind::Act(Verb::Discard(_)), _) => {
+            "`postrider dead discard` begins another one, for what is left".into()
+        }
+        (JobKind::Act(Verb::Move(_)), _) => "`postrider schedule move` gives events another time".into(),
+        (JobKind::Replay(_), _) => "`postrider replay` begins another one".into(),
+        (JobKind::Restore(_), JobState::Done) => {
+            format!("`postrider replay --restored {}` sends what it read back", job.id)
+        }
+        (JobKind::Restore(_), _) => "`postrider archive restore` begins another one".into(),
     };
     Failure::found(format!(
         "the job {} cannot be {word}: it is {}",

@@ -73,7 +73,7 @@ fn line(what: &str, done: u64, here: u64, of: Option<u64>, elapsed: Duration) ->
 pub struct Pace {
     rate: Option<u32>,
     begun: Instant,
-    made: u64,
+    bucket: Bucket,
 }
 
 impl Pace {
@@ -81,7 +81,7 @@ impl Pace {
         Self {
             rate,
             begun: Instant::now(),
-            made: 0,
+            bucket: Bucket::new(rate.unwrap_or(u32::MAX)),
         }
     }
 
@@ -90,25 +90,53 @@ impl Pace {
     }
 
     /// How many rows the next step may have; none: not now.
-    pub fn allows(&self) -> Option<u32> {
-        self.allows_after(self.begun.elapsed())
-    }
-
-    fn allows_after(&self, elapsed: Duration) -> Option<u32> {
-        let Some(rate) = self.rate else {
+    pub fn allows(&mut self) -> Option<u32> {
+        if self.rate.is_none() {
             return Some(STEP);
-        };
-        // What a tenth of a second allows may go at once, or every step would have one row.
-        let earned = elapsed.as_secs_f64() * f64::from(rate) + f64::from(rate) / 10.0;
-        let open = (earned.max(1.0) as u64).saturating_sub(self.made);
-        u32::try_from(open.min(u64::from(STEP)))
-            .ok()
-            .filter(|open| *open > 0)
+        }
+        let open = self.bucket.open_at(self.begun.elapsed()).min(STEP);
+        Some(open).filter(|open| *open > 0)
     }
 
     /// So many rows were made.
     pub fn made(&mut self, rows: u64) {
-        self.made += rows;
+        self.bucket.take(rows);
+    }
+}
+
+/// What a rate has earned and nobody has used. It holds what a tenth of a second earns and no more: with less every step
+/// would have one row, and with more everything that a pause has earned would go at once behind it.
+struct Bucket {
+    rate: f64,
+    level: f64,
+    /// Up to when it was filled.
+    filled: Duration,
+}
+
+impl Bucket {
+    fn new(rate: u32) -> Self {
+        let rate = f64::from(rate);
+        Self {
+            rate,
+            level: Self::holds(rate),
+            filled: Duration::ZERO,
+        }
+    }
+
+    fn holds(rate: f64) -> f64 {
+        (rate / 10.0).max(1.0)
+    }
+
+    /// How many rows it has at a moment.
+    fn open_at(&mut self, now: Duration) -> u32 {
+        let earned = now.saturating_sub(self.filled).as_secs_f64() * self.rate;
+        self.level = (self.level + earned).min(Self::holds(self.rate));
+        self.filled = now.max(self.filled);
+        self.level as u32
+    }
+
+    fn take(&mut self, rows: u64) {
+        self.level -= rows as f64;
     }
 }
 
@@ -117,16 +145,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_allows_what_its_rate_has_earned() {
-        let seconds = Duration::from_secs;
-        let mut pace = Pace::new(Some(100));
-        assert_eq!(pace.allows_after(seconds(0)), Some(10));
-        pace.made(10);
-        assert_eq!(pace.allows_after(seconds(0)), None);
-        assert_eq!(pace.allows_after(seconds(1)), Some(100));
-        assert_eq!(pace.allows_after(seconds(60)), Some(STEP), "a step stays short");
-        assert_eq!(Pace::new(Some(1)).allows_after(seconds(0)), Some(1));
-        assert_eq!(Pace::new(None).allows_after(seconds(0)), Some(STEP));
+    fn a_bucket_has_what_its_rate_has_earned() {
+        let millis = Duration::from_millis;
+        let mut bucket = Bucket::new(100);
+        assert_eq!(bucket.open_at(millis(0)), 10);
+        bucket.take(10);
+        assert_eq!(bucket.open_at(millis(0)), 0);
+        assert_eq!(bucket.open_at(millis(5)), 0);
+        assert_eq!(bucket.open_at(millis(35)), 3);
+        let mut slow = Bucket::new(1);
+        assert_eq!(slow.open_at(millis(0)), 1);
+        slow.take(1);
+        assert_eq!(slow.open_at(millis(990)), 0);
+        assert_eq!(slow.open_at(millis(1_010)), 1);
+    }
+
+    /// A relay that was down for ten minutes must not be followed by ten minutes' worth of copies.
+    #[test]
+    fn a_bucket_does_not_fill_while_nothing_goes() {
+        let mut bucket = Bucket::new(100);
+        let (mut now, mut made) = (Duration::from_secs(600), 0);
+        for _ in 0..1_000 {
+            let open = bucket.open_at(now);
+            bucket.take(u64::from(open));
+            made += open;
+            now += Duration::from_millis(1);
+        }
+        assert!(
+            (100..=110).contains(&made),
+            "{made} in the second behind the pause"
+        );
+    }
+
+    #[test]
+    fn a_pace_keeps_steps_short() {
+        assert_eq!(Pace::new(None).allows(), Some(STEP));
+        assert_eq!(Pace::new(Some(1_000_000)).allows(), Some(STEP));
+        assert_eq!(Pace::new(Some(1)).allows(), Some(1));
     }
 
     #[test]

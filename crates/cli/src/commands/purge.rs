@@ -97,7 +97,10 @@ pub async fn purge(config: &Config, out: Output, args: &PurgeArgs) -> Result<Don
             text.push_str("; stopped: give the command again for the rest");
         }
         if let Some(held) = &removed.held {
-            text.push_str(&format!("; some of it stays: {held}"));
+            text.push_str(&format!(
+                "; some of it stays: {held}; `postrider job resume` goes on with that job, and `postrider job cancel` \
+                 ends it"
+            ));
         }
         if let Some(unarchived) = one.unarchived(args) {
             text.push_str(&unarchived);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{
     DestinationName, EventId, Filter, JobId, JobKind, JobState, List, NewJob, Replay, Status, Timestamp,
+    remedy,
 };
 use serde_json::json;
 
@@ -59,7 +60,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
         _ => Vec::new(),
     };
-    let most = restored.map(|rows| format!("at most {}", deliveries(rows)));
+    let most = restored.map(|rows| format!("at most {} (what is left of the restore)", deliveries(rows)));
     let events = counted
         .as_ref()
         .map_or_else(|| most.unwrap_or_default(), Counted::text);
@@ -88,7 +89,11 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         of,
         stop: &stop,
     };
-    let done = job::finish(out, &drive.on(job).await?)?;
+    let driven = drive.on(job).await?;
+    let done = job::finish(out, &driven)?;
+    if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
+        return Err(nothing_of(id, args));
+    }
     Ok(match told(&unsent) {
         Done::Fine => done,
         Done::Found => Done::Found,
@@ -104,15 +109,27 @@ async fn unsent(opened: &Opened, args: &ReplayArgs, sent: &BTreeSet<String>) -> 
         let records = opened.console.show(EventId::from(id.as_str())).await;
         let records = records.map_err(|error| Failure::store(&opened.name, &error))?;
         let routes = records.iter().flat_map(|record| &record.routes);
-        let mut states: Vec<&str> = routes.map(|route| route.status.as_str()).collect();
-        states.sort_unstable();
+        let mut states: Vec<Status> = routes.map(|route| route.status).collect();
+        // The worst first: what is to be done about that one is told.
+        states.sort_unstable_by_key(|status| status.severity());
         states.dedup();
         let why = match states.as_slice() {
-            [] => "there is no such event; the history is removed after its retention".to_owned(),
-            states if states.contains(&Status::Published.as_str()) => {
-                "was sent, but not as the other options say".to_owned()
+            [] => "there is no such event; the history is removed after its retention, and `postrider archive \
+                   restore` reads an archive back"
+                .to_owned(),
+            states if states.contains(&Status::Published) => {
+                "was sent, but not as the other options say: leave them out; `postrider show` tells when it was sent \
+                 and where to"
+                    .to_owned()
             }
-            states => format!("was not sent: it is {}", states.join(", ")),
+            [worst, ..] => {
+                let names: Vec<&str> = states.iter().map(|status| status.as_str()).collect();
+                format!(
+                    "was not sent: it is {}: {}",
+                    names.join(", "),
+                    remedy("replay", *worst)
+                )
+            }
         };
         unsent.push(format!("{}: {why}", cell(id)));
     }
@@ -138,10 +155,29 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
             .advice("`postrider job list` shows the jobs that there are")),
         Some(job) if job.state != JobState::Done => {
             let failure = Failure::found(format!("the restore {} is {}", job.id, job.state.as_str()));
-            Err(failure.advice(format!("go on with {} first", job::goes_on_by(&job))))
+            Err(failure.advice(match job.state {
+                JobState::Cancelled => "read it back again with `postrider archive restore`".to_owned(),
+                _ => format!("go on with {} first", job::goes_on_by(&job)),
+            }))
         }
         Some(job) => Ok(job.touched),
     }
+}
+
+/// A restore that was made had rows; where none is found they are gone, or the other options leave them out.
+fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
+    let is_narrowed = args.since.is_some() || args.until.is_some() || filter(args) != Filter::default();
+    let text = match is_narrowed {
+        true => format!(
+            "nothing of the restore {} is left that the other options mean",
+            cell(id)
+        ),
+        false => format!("nothing of the restore {} is left", cell(id)),
+    };
+    Failure::found(text).advice(
+        "what was read back is removed with the history: read it back again with `postrider archive restore`, and \
+         replay that job",
+    )
 }
 
 fn check(config: &Config, args: &ReplayArgs) -> Result<(), Failure> {
@@ -194,7 +230,8 @@ impl Counted {
     }
 }
 
-/// Counts what was sent, each destination for itself, because each gets its copy.
+/// Counts what was sent, each destination for itself, because each gets its copy; unless all go to a single one, which
+/// gets each event once.
 async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Result<Counted, Failure> {
     let begun = Instant::now();
     let mut progress = Progress::new(out, None);
@@ -223,9 +260,12 @@ async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Res
             let routes = record.routes.iter().filter(|route| {
                 route.status == Status::Published && there(&route.destination) && meant(route.published_at)
             });
-            let routes = routes.count() as u64;
-            events += routes;
-            if routes > 0 && !args.id.is_empty() {
+            let mut copies = routes.count() as u64;
+            if args.to.is_some() {
+                copies = copies.min(1);
+            }
+            events += copies;
+            if copies > 0 && !args.id.is_empty() {
                 ids.insert(record.event_id.as_str().to_owned());
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use postrider_core::{BoxFuture, Claim, Duty, JobKind, JobState, Kept, Purge, Timestamp, causes};
 
 use super::Duties;
-use crate::archive::{self, Leave};
+use crate::archive::{self, Leave, SETTLED};
 use crate::failure::Failure;
 
 /// How long a claim lasts. A relay that dies in the middle is followed by another after this.
@@ -16,8 +16,6 @@ const TERM: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_secs(60);
 /// The longest sleep: a clock that was set is noticed by then.
 const LOOK: Duration = Duration::from_secs(600);
-/// Settles that were under way have ended by then.
-const SETTLED: Duration = Duration::from_secs(60);
 
 /// The jobs that are looked at, the newest of them.
 const JOBS: u32 = 1_000;

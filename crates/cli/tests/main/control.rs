@@ -80,13 +80,30 @@ fn a_paused_key_holds_back_its_own_events() {
     assert!(place.read("events.jsonl").contains("held-1"));
 }
 
+/// What the refusal says would work does work.
+#[test]
+fn a_queued_event_is_discarded_once_its_key_is_paused() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.send("queued-1", "ORDER/1", "{}").expect(0);
+    let discard = ["dead", "discard", "queued-1", "--reason", "a slip", "--yes"];
+    place
+        .run(&discard)
+        .expect(1)
+        .says("it is PENDING: it is queued and goes out by itself")
+        .says("`postrider pause --key`");
+    place.run(&["pause", "--key", "ORDER/1"]).expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    place.run(&discard).expect(0).says("1 delivery discarded");
+    assert!(!place.read("events.jsonl").contains("queued-1"));
+}
+
 #[test]
 fn limits_add_up_until_they_are_taken_back() {
     let place = Place::ready(ORDERS_ONLY);
     place
         .run(&["limit", "events", "--rate", "100"])
         .expect(0)
-        .says("gets 100 events/s");
+        .says("gets 100 events/s for each relay");
     let both = place
         .run(&["limit", "events", "--in-flight", "10", "--json"])
         .expect(0)
@@ -95,10 +112,9 @@ fn limits_add_up_until_they_are_taken_back() {
         (&both["max_rate"], &both["max_in_flight"]),
         (&100.into(), &10.into())
     );
-    place
-        .run(&["status"])
-        .expect(0)
-        .says("the destination events is limited to 100 events/s and 10 events in flight by cli:");
+    place.run(&["status"]).expect(0).says(
+        "the destination events is limited to 100 events/s and 10 events in flight for each relay by cli:",
+    );
     place
         .run(&["limit", "events", "--reset"])
         .expect(0)

@@ -203,6 +203,10 @@ fn discard_keeps_the_reason() {
         .run(&["dead", "redrive", "dead-1"])
         .expect(1)
         .says("not dead-1: it is DISCARDED: a person threw it away");
+    place
+        .run(&["dead", "discard", "order-1", "--reason", "test data"])
+        .expect(1)
+        .says("not order-1: it is PUBLISHED: it was sent and cannot be taken back");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(!place.read("events.jsonl").contains("dead-1"));
 }

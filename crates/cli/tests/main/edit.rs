@@ -27,7 +27,7 @@ fn an_edited_event_is_sent_with_its_new_payload_and_the_first_is_kept() {
     assert!(line.contains("\"n\": 3") || line.contains("\"n\":3"), "{line}");
     edit("{}", &["--yes"])
         .expect(1)
-        .says("not dead-1: it is PUBLISHED: it was sent; send a copy with `postrider replay --id`");
+        .says("not dead-1: it is PUBLISHED: it was sent as it is, and a replay sends it like that again");
     let audited = place.run(&["audit", "--json"]).expect(0).out;
     assert!(
         audited.contains("\"edit\"") && !audited.contains("{\\\"n\\\": 3}"),

@@ -108,6 +108,33 @@ fn a_killed_redrive_is_resumed() {
     assert_eq!(place.read("events.jsonl").lines().count(), 5_000);
 }
 
+/// A command that is refused has changed nothing.
+#[test]
+fn a_rate_for_what_has_none_leaves_the_job_paused() {
+    let place = dead(3);
+    let killed = ["dead", "redrive", "--all", "--yes"];
+    place
+        .run_with(&killed, &[("POSTRIDER_CRASH_AT", "operator.inside:2")])
+        .expect(-1);
+    let id = begun(&place, |job| job["state"] == "running");
+    place.run(&["job", "pause", &id]).expect(0);
+    place
+        .run(&["job", "resume", &id, "--rate", "5"])
+        .expect(2)
+        .complains("only a replay has a rate");
+    let shown = place.run(&["job", "show", &id, "--json"]).expect(0).json();
+    assert_eq!(shown["state"], "paused", "{shown}");
+    place
+        .run(&["job", "resume", &id])
+        .expect(0)
+        .says("done, 3 deliveries");
+    place
+        .run(&["job", "resume", &id])
+        .expect(1)
+        .complains("it is done")
+        .complains("`postrider dead redrive`");
+}
+
 /// Ctrl-C pauses a job and says how it goes on.
 #[test]
 fn a_stopped_job_is_paused() {

@@ -27,6 +27,7 @@ mod postgres;
 mod purge;
 mod refuse;
 mod replay;
+mod restore;
 mod schedule;
 mod stalled;
 mod support;

@@ -80,7 +80,8 @@ fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
     for mode in ["--dry-run", "--yes"] {
         let ran = place.run(&[&["replay", mode], &named[..]].concat()).expect(1);
         let ran = ran.says("1 delivery").complains("nope: there is no such event");
-        drop(ran.complains("dead-1: was not sent: it is DEAD_LETTER"));
+        let ran = ran.complains("dead-1: was not sent: it is DEAD_LETTER: mend what");
+        drop(ran.complains("`postrider dead redrive ID`"));
     }
     place.run(&["job", "list"]).expect(0).says("replay");
     let other = ["replay", "--id", "order-1", "--type", "Other", "--yes"];
@@ -88,10 +89,44 @@ fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
         .run(&other)
         .expect(1)
         .says("nothing to replay")
-        .complains("order-1: was sent, but not as the other options say");
+        .complains("order-1: was sent, but not as the other options say: leave them out");
     let json = ["replay", "--id", "later-1", "--dry-run", "--json"];
     let told = place.run(&json).expect(1).json();
-    assert_eq!(told["not_sent"][0], "later-1: was not sent: it is SCHEDULED");
+    let told = told["not_sent"][0].as_str().unwrap();
+    assert!(
+        told.starts_with("later-1: was not sent: it is SCHEDULED: "),
+        "{told}"
+    );
+    assert!(told.contains("`postrider schedule move ID --in 0s`"), "{told}");
+}
+
+/// Each destination gets its copy; a single one that is named gets each event once.
+#[test]
+fn what_is_counted_is_what_is_sent() {
+    let both = "to = [{ broker = \"events\" }, { broker = \"audit\" }]";
+    let audit = "[broker.audit]\nurl = \"file:audit.jsonl\"\n\n[[route]]";
+    let config = ORDERS_ONLY.replace("to = [{ broker = \"events\" }]", both);
+    let place = Place::ready(&config.replace("[[route]]", audit));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    place.send("order-2", "ORDER/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    for (more, copies) in [
+        (&["--to", "audit"][..], 2),
+        (&["--to", "audit", "--from", "events"], 2),
+        (&[], 4),
+    ] {
+        let replay = [&["replay", "--key", "ORDER/1", "--json"][..], more].concat();
+        let would = place
+            .run(&[&replay[..], &["--dry-run"]].concat())
+            .expect(0)
+            .json();
+        let made = place.run(&[&replay[..], &["--yes"]].concat()).expect(0).json();
+        assert_eq!(
+            (&would["touched"], &made["touched"]),
+            (&copies.into(), &copies.into()),
+            "{more:?}"
+        );
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// A row of `outbox`.
-    pub(super) fn arrive_queued(&mut self, mut row: QueuedRow, out: &mut Vec<Command>) {
+    pub(super) fn arrive_queued(&mut self, now: Time, mut row: QueuedRow, out: &mut Vec<Command>) {
         let scheduled = row.due_in > SOON;
         if scheduled {
             // It stands outside the order of its key: it waits for nobody and makes nobody wait.
@@ -40,6 +40,7 @@ impl Engine {
             deliveries: Vec::new(),
             verdict: None,
             settling: false,
+            read_at: now,
             rests_until: None,
         };
         let routed = match (&row.event, self.leases.is_killer(row.shard, row.seq)) {
@@ -59,7 +60,10 @@ impl Engine {
             }
             Routed::Nowhere(failure) => {
                 self.note_dead(&item, None, &failure, out);
-                let parked = vec![Park::dead(None, failure)];
+                let parked = vec![Park {
+                    maybe_sent,
+                    ..Park::dead(None, failure)
+                }];
                 item.verdict = Some(Verdict::Leaves(Leaves::Decided {
                     sent: Vec::new(),
                     parked,
@@ -106,8 +110,8 @@ impl Engine {
                 }));
                 State::Duplicate
             }
-            (Some(false), _) => self.dead(item, &name, id_reused(), out),
-            (None, Err(failure)) => self.dead(item, &name, failure.clone(), out),
+            (Some(false), _) => self.dead(item, &name, maybe_sent, id_reused(), out),
+            (None, Err(failure)) => self.dead(item, &name, maybe_sent, failure.clone(), out),
             (None, Ok(_)) if scheduled => State::Park(match self.planted(Plant::ScheduledEarly) {
                 true => Park {
                     next_attempt_in: row.due_in / 2,
@@ -136,9 +140,21 @@ impl Engine {
         }
     }
 
-    fn dead(&self, item: &Item, name: &DestinationName, failure: Failure, out: &mut Vec<Command>) -> State {
+    /// A delivery that can never be made as it is. An earlier owner of the shard may have made it with another
+    /// configuration, and whoever redrives it must be told.
+    fn dead(
+        &self,
+        item: &Item,
+        name: &DestinationName,
+        maybe_sent: bool,
+        failure: Failure,
+        out: &mut Vec<Command>,
+    ) -> State {
         self.note_dead(item, Some(name.clone()), &failure, out);
-        State::Park(Park::dead(Some(name.clone()), failure))
+        State::Park(Park {
+            maybe_sent,
+            ..Park::dead(Some(name.clone()), failure)
+        })
     }
 
     /// Deliveries that came in as parked hold back what comes after them.
@@ -247,6 +263,7 @@ impl Engine {
             deliveries: Vec::new(),
             verdict: None,
             settling: false,
+            read_at: now,
             rests_until: None,
         };
         let then = match (&row.event, known) {
@@ -340,7 +357,7 @@ impl Engine {
 
     /// A redriven row without a destination of the present configuration is routed as if it were new, and leaves no
     /// earlier than its producer wants it to. One that had a destination may have been at the others, and the history
-    /// does not know for ever: it says that it may be a repetition.
+    /// does not know for ever: it says that it may be a repetition, as one does that was handed over before.
     fn route_again(&self, item: &Item, scheduled: bool, out: &mut Vec<Command>) -> Then {
         let Some(event) = &item.event else {
             return self.still_dead(
@@ -359,16 +376,19 @@ impl Engine {
             }
             Routed::Nowhere(failure) => self.still_dead(item, None, failure, out),
             Routed::To(deliveries) => {
-                let had_others =
-                    matches!(&item.origin, Origin::Parked(parked) if parked.destination.is_some());
+                let maybe_sent = matches!(&item.origin,
+                    Origin::Parked(parked) if parked.destination.is_some() || parked.maybe_sent);
                 let park = |one: RoutedDelivery| {
                     let name = self.router.destination(one.destination).name.clone();
                     match one.rendered {
                         Ok(_) => Park {
                             available_at: event.available_at.filter(|_| scheduled),
-                            ..Park::waiting(name, had_others)
+                            ..Park::waiting(name, maybe_sent)
                         },
-                        Err(failure) => Park::dead(Some(name), failure),
+                        Err(failure) => Park {
+                            maybe_sent,
+                            ..Park::dead(Some(name), failure)
+                        },
                     }
                 };
                 Then::Split(deliveries.into_iter().map(park).collect())

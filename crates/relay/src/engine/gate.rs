@@ -1,17 +1,21 @@
 //! What must hold before a line may hand something over, and what is done about lines that may not for long.
 
-use postrider_core::{DestinationId, Lane};
+use std::collections::BTreeSet;
+
+use postrider_core::{DestinationId, Lane, OrderKey};
 
 use super::circuit::Circuit;
 use super::item::{Delivery, Item, ItemId, State};
 use super::line::LineId;
 use super::rows::lane_index;
-use super::{Engine, Time};
+use super::{Engine, Plant, Time};
 
 impl Engine {
-    /// Whether the head of a line may leave now; drops parked rows from memory that are not heads any more.
-    pub(super) fn may_send(&mut self, id: LineId) -> bool {
+    /// Whether the head of a line may leave now; drops parked rows from memory that are not heads any more, or that
+    /// people may have changed since they were read.
+    pub(super) fn may_send(&mut self, now: Time, id: LineId) -> bool {
         self.drop_overtaken(id);
+        self.drop_stale(now, id);
         self.line_may_send(id)
     }
 
@@ -37,6 +41,20 @@ impl Engine {
             if self.rows.item(item).is_some_and(|item| item.seq > first) {
                 self.put_back(item);
             }
+        }
+    }
+
+    /// What waited in memory for longer than a renewal, behind a pause, a limit or a closed circuit, may have been
+    /// discarded, edited or taken back since. It is read again before it leaves, so that what people were told is true
+    /// within a moment. Those behind a head were read with it.
+    pub(super) fn drop_stale(&mut self, now: Time, id: LineId) {
+        let line = self.rows.line(id);
+        let head = line.and_then(|line| line.waiting.values().next());
+        let head = head.and_then(|id| self.rows.item(*id));
+        let is_stale = |item: &Item| !item.is_queued() && now - item.read_at > self.settings.lease / 3;
+        if head.is_some_and(is_stale) && !self.planted(Plant::StaleTrusted) {
+            self.forget_parked(id);
+            self.read_soon(now);
         }
     }
 
@@ -94,6 +112,18 @@ impl Engine {
             if !self.rows.has_ready(DestinationId(index)) && self.circuits[index].wants_probe(now) {
                 self.read_soon(now);
             }
+        }
+    }
+
+    /// What is in memory of keys that are paused joins what is held back in the tables.
+    pub(super) fn hold_keys(&mut self, paused: &[OrderKey]) {
+        if paused.is_empty() || self.planted(Plant::PauseKeyInHand) {
+            return;
+        }
+        let paused: BTreeSet<&OrderKey> = paused.iter().collect();
+        for line in self.rows.lines_with(|key| paused.contains(key)) {
+            self.park_waiting(line);
+            self.forget_parked(line);
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Item {
     /// The decision about the row as a whole, where it has no deliveries.
     pub(super) verdict: Option<Verdict>,
     pub(super) settling: bool,
+    /// When it was read.
+    pub(super) read_at: Time,
     /// The database refuses to write what became of it; it is tried again after this time.
     pub(super) rests_until: Option<Time>,
 }

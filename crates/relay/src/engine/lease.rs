@@ -186,6 +186,7 @@ impl Engine {
             self.circuits[index].set_limits(limits.filter(|_| obeyed));
         }
         let resumed = self.controls.paused && !standing.controls.paused;
+        self.hold_keys(&standing.controls.paused_keys);
         self.controls = standing.controls.clone();
         if resumed {
             self.read_soon(now);

@@ -158,6 +158,12 @@ impl Rows {
             .unwrap_or_default()
     }
 
+    /// All lines of keys that are meant.
+    pub(super) fn lines_with(&self, is_meant: impl Fn(&OrderKey) -> bool) -> Vec<LineId> {
+        let keys = self.keys.iter().filter(|((_, _, key), _)| is_meant(key));
+        keys.flat_map(|(_, key)| key.lines.values().copied()).collect()
+    }
+
     /// Rows of a key below a place that are about to be parked without a destination.
     pub(super) fn nowhere_before(&self, key: &KeyRef, seq: Seq) -> impl Iterator<Item = ItemId> + '_ {
         let key = self.keys.get(key);

@@ -57,6 +57,8 @@ plants! {
     LimitIgnored = "limit-ignored", "Limits that are changed while the relay runs are not obeyed.";
     PauseIgnored = "pause-ignored", "A paused destination is sent to.";
     PauseKeyIgnored = "pause-key-ignored", "A paused key is read as one that is not.";
+    PauseKeyInHand = "pause-key-in-hand", "Events of a key that are in memory when it is paused are sent all the same.";
+    StaleTrusted = "stale-trusted", "Parked rows leave however long ago they were read.";
     ScheduledEarly = "scheduled-early", "A scheduled event waits half of its time.";
     SweepForEver = "sweep-for-ever", "A sweep that failed is tried again before anything else is read.";
     VoidForEver = "void-for-ever", "Of a key that was parked no later read is trusted either: its line is kept.";

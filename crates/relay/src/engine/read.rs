@@ -302,7 +302,7 @@ impl Engine {
         let next_due_in = page.next_due_in;
         for row in page.queued {
             if shards.contains(&row.shard) && !self.rows.has_queued(row.shard, row.seq) {
-                self.arrive_queued(row, out);
+                self.arrive_queued(now, row, out);
             }
         }
         self.arrive_parked_lines(now, page.parked, &shards, out);

@@ -74,6 +74,9 @@ impl Engine {
         match room {
             Room::None => return false,
             Room::Probe => {
+                for line in self.rows.ready_lines(destination) {
+                    self.drop_stale(now, line);
+                }
                 if let Some(line) = self.choose_probe(destination) {
                     self.take(line, 1, call, &mut entries, &mut outgoing);
                 }
@@ -81,7 +84,7 @@ impl Engine {
             Room::Batch(size) | Room::Suspects(size) | Room::Urgent(size) => {
                 let only_beside_high = matches!(room, Room::Urgent(_));
                 let limits = (size, ordered, only_beside_high);
-                self.fill(destination, limits, call, &mut entries, &mut outgoing);
+                self.fill(now, destination, limits, call, &mut entries, &mut outgoing);
             }
         }
         if entries.is_empty() {
@@ -160,6 +163,7 @@ impl Engine {
     /// too. What passes the pace for the sake of high events takes along only as many others as stand between them.
     fn fill(
         &mut self,
+        now: Time,
         destination: DestinationId,
         (size, ordered, only_beside_high): (usize, bool, bool),
         call: Call,
@@ -181,7 +185,7 @@ impl Engine {
             match self.rows.pop_ready(destination, lane) {
                 None => empty += 1,
                 // Passed over, and behind it in its lane others may stand: the lane is not empty.
-                Some(line) if !self.may_send(line) || self.is_suspect(destination, line) != suspects => {
+                Some(line) if !self.may_send(now, line) || self.is_suspect(destination, line) != suspects => {
                     empty = 0;
                     shut.push(line);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Answer, Capabilities, ErrorKind, Failure, Receipt, RelayId, Shard};
+use postrider_core::{Answer, Capabilities, Condition, ErrorKind, Failure, Receipt, RelayId, Router, Shard};
 use postrider_relay::Settings;
 use postrider_relay::engine::{Call, Command, Engine, Fact, Identity, Time};
 use postrider_testkit::model::Model;
@@ -24,6 +24,20 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn open(name: &str) -> Self {
+        Self::routed(name, all_to(vec![destination("d")]))
+    }
+
+    /// One whose configuration has no route for anything.
+    pub(crate) fn without_routes(name: &str) -> Self {
+        let unheard = Condition {
+            event_type: vec!["Unheard".to_owned()],
+            ..Condition::default()
+        };
+        let router = Router::builder().route(unheard, vec![destination("d")]).unwrap();
+        Self::routed(name, router.build())
+    }
+
+    fn routed(name: &str, router: Router) -> Self {
         let identity = Identity {
             relay: RelayId(name.into()),
             outbox: "desk".to_owned(),
@@ -41,9 +55,8 @@ impl Desk {
             concurrent_batches: 2,
             ..Capabilities::default()
         };
-        let router = Arc::new(all_to(vec![destination("d")]));
         Self {
-            engine: Engine::new(identity, settings, router, vec![sink]),
+            engine: Engine::new(identity, settings, Arc::new(router), vec![sink]),
             asked: Vec::new(),
             beats: 0,
         }

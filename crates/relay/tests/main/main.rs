@@ -9,6 +9,7 @@ mod direct;
 mod doze;
 mod dropped;
 mod guilty;
+mod in_hand;
 mod lifecycle;
 mod logs;
 mod notes;

@@ -82,6 +82,20 @@ parked AS (
     ON CONFLICT (seq, destination) DO UPDATE SET event_id = CASE
         WHEN (t.event_id, t.enqueued_at) IS NOT DISTINCT FROM (excluded.event_id, excluded.enqueued_at) THEN t.event_id END
 ),
+-- Whoever had the first of a key routed anew means those that wait behind it: each leads the next one, because all of them
+-- at once may be many. None of this settle is changed twice.
+led AS (
+    UPDATE {outbox_parked} o SET redriven = true, version = o.version + 1, updated_at = now()
+    FROM p CROSS JOIN LATERAL (
+        SELECT n.seq FROM {outbox_parked} n
+        WHERE NOT n.dead AND {in_line n}
+          AND (n.shard, n.destination, n.line, n.lane, n.seq) > (p.shard, p.destination, md5(p.order_key)::uuid, p.lane, p.seq)
+          AND (n.shard, n.destination, n.line, n.lane) <= (p.shard, p.destination, md5(p.order_key)::uuid, p.lane)
+        ORDER BY n.shard, n.destination, n.line, n.lane, n.seq LIMIT 1
+    ) n
+    WHERE p.outcome = 'split' AND p.destination <> '' AND o.seq = ANY (ARRAY[n.seq]) AND o.destination = p.destination
+      AND o.seq <> ALL ($11::bigint[])
+),
 {history}
 counted AS (
     INSERT INTO {outbox_counter} AS c (slot, published, duplicates, dropped)

@@ -4,7 +4,7 @@ use std::fs;
 
 use postrider_core::{Restore, Timestamp};
 
-use super::super::{restore, verify};
+use super::super::{archived_until, restore, verify};
 use super::with_sqlite::{outbox, write_until};
 
 /// Each range begins or ends in a folder that is not there, or lies in it.
@@ -40,6 +40,23 @@ async fn a_range_that_reaches_into_a_missing_folder_is_restored_in_part_and_says
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("folders are missing from 1970"), "{refused}");
     assert_eq!(opened.console.jobs(None, 10).await.unwrap().len(), jobs);
+}
+
+/// What is settled a moment later with an earlier time would be in no file, and be removed all the same.
+#[tokio::test]
+async fn what_may_still_be_followed_by_something_earlier_is_left_to_the_next_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 3).await;
+    let connection = rusqlite::Connection::open(folder.path().join("shop.db")).unwrap();
+    let now = Timestamp::now().0;
+    let (old, young) = (now - 120_000_000, now - 20_000_000);
+    let sql = format!("UPDATE outbox_sent SET published_at = iif(seq = 1, {old}, {young})");
+    connection.execute(&sql, []).unwrap();
+    // As whoever has a clock that is ahead asks for it.
+    assert_eq!(write_until(&opened, &dir, now + 3_600_000_000).await.rows, 1);
+    let until = archived_until(&dir, "main").unwrap().unwrap();
+    assert!(old < until.0 && until.0 < young, "{until} is not a minute ago");
 }
 
 /// Rows behind the last place of the archive, with times that it covers.
