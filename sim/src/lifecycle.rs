@@ -95,7 +95,7 @@ impl World {
     }
 
     pub(crate) fn unlimit(&mut self, name: DestinationName) {
-        self.decide(&Control::Limit(name, Limits::default()));
+        self.decide(&Control::Unlimit(name));
     }
 
     /// Everything that people decided is taken back.
