@@ -240,6 +240,9 @@ pub struct Purged {
     pub more: bool,
     /// Why something that is old enough was left, in words.
     pub held: Option<String>,
+    /// For how long producers should have the database for themselves before the next step; none: as long as this one
+    /// took.
+    pub rest: Option<Duration>,
 }
 
 impl Purged {

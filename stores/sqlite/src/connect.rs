@@ -11,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use postrider_core::{StoreError, StoreErrorKind};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 use tokio::sync::oneshot;
 
 use crate::config::SqliteOptions;
 use crate::doorbell::Bells;
+use crate::errand::{self, Errand, Errands, Told};
 use crate::error::{self, Result, store_error};
 use crate::patience;
 
@@ -83,6 +84,7 @@ fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) bells: Bells,
+    pub(crate) errands: Errands,
 }
 
 type Job = Box<dyn FnOnce(&mut Session) + Send>;
@@ -105,6 +107,7 @@ impl Worker {
         let session = Session {
             connection,
             bells: Bells::default(),
+            errands: Errands::default(),
         };
         thread::Builder::new()
             .name(format!("postrider-sqlite-{name}"))
@@ -144,27 +147,61 @@ impl Worker {
             Err(_) => Err(gone()),
         }
     }
+
+    /// Does something that has time: with the next settle, or soon by itself.
+    pub(crate) async fn errand<T, F>(&self, doing: &'static str, errand: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let errand: Errand = Box::new(move |tx| {
+            if reply.is_closed() {
+                return Box::new(|| {}) as Told;
+            }
+            let done = errand::apart(tx, || errand(tx));
+            Box::new(move || {
+                let _ = reply.send(done);
+            })
+        });
+        self.call(doing, move |session| {
+            session.errands.push(errand);
+            Ok(())
+        })
+        .await?;
+        match answer.await {
+            Ok(result) => result.map_err(|error| error.while_doing(doing)),
+            Err(_) => {
+                let text = format!("{doing}: the transaction that it went along with was not written");
+                Err(StoreError::new(StoreErrorKind::Busy, text))
+            }
+        }
+    }
 }
 
 fn work(mut session: Session, jobs: &mpsc::Receiver<Job>, look_every: Duration) {
     loop {
-        let job = if session.bells.are_armed() {
-            match jobs.recv_timeout(look_every) {
+        let look = session.bells.are_armed().then_some(look_every);
+        let job = match [look, session.errands.wait()].into_iter().flatten().min() {
+            Some(wait) => match jobs.recv_timeout(wait) {
                 Ok(job) => Some(job),
                 Err(mpsc::RecvTimeoutError::Timeout) => None,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
-            }
-        } else {
-            match jobs.recv() {
+            },
+            None => match jobs.recv() {
                 Ok(job) => Some(job),
                 Err(mpsc::RecvError) => return,
-            }
+            },
         };
         if let Some(job) = job {
             // One call that panics must not take the outbox down with it. Its transaction is rolled back by unwinding,
             // and its caller learns of it by the reply that never comes.
             let _ = catch_unwind(AssertUnwindSafe(|| job(&mut session)));
         }
+        // Whoever waits for it is told by the reply that never comes.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            session.errands.go_alone(&mut session.connection)
+        }));
         session.bells.look(&session.connection);
     }
 }

@@ -51,6 +51,7 @@ mod connect;
 mod console;
 mod decode;
 mod doorbell;
+mod errand;
 mod error;
 mod heads;
 mod hold;

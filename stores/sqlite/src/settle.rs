@@ -5,6 +5,7 @@ use std::time::Duration;
 use postrider_core::{Kept, Purge, Settle, Settled, Shard, crash};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use crate::connect::Session;
 use crate::error::Result;
 use crate::hold::Hold;
 use crate::ident::Tables;
@@ -22,12 +23,14 @@ pub(crate) struct Keeping {
 
 /// Writes what became of a batch in one transaction, fenced; answers one result an entry, queued entries first.
 pub(crate) fn settle(
-    connection: &mut Connection,
+    session: &mut Session,
     tables: &Tables,
     keeping: Keeping,
     settle: &Settle,
 ) -> Result<Vec<Settled>> {
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tx = session
+        .connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)?;
     let standing = schema::check(&tx, tables)?;
     let now = standing.now;
     let fence = Fence::read(&tx, tables, settle)?;
@@ -40,8 +43,12 @@ pub(crate) fn settle(
         // Twice what comes goes, so that the history shrinks to its term however fast it grew.
         trim(&tx, tables, keeping.trimmed, now, 2 * answers.len())?;
     }
+    let told = session.errands.go_along(&tx);
     crash::point("settle.inside");
     tx.commit()?;
+    if let Some(told) = told {
+        told();
+    }
     Ok(answers)
 }
 

@@ -106,7 +106,7 @@ impl Store for SqliteStore {
             trimmed: self.inner.options.trimmed(),
         };
         Box::pin(self.writer().call("settling a batch", move |session| {
-            settle::settle(&mut session.connection, &tables, keeping, &settle)
+            settle::settle(session, &tables, keeping, &settle)
         }))
     }
 

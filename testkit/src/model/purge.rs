@@ -62,6 +62,7 @@ impl Model {
             exact: true,
             more,
             held: self.held(now, purge).filter(|_| !more),
+            rest: None,
         }
     }
 

@@ -257,8 +257,8 @@ impl Claimed<'_> {
             if !step.more {
                 break;
             }
-            // As long as it took: producers have the database for themselves half of the time.
-            if !self.duties.rest(began.elapsed()).await || !self.is_still_ours().await {
+            let rest = step.rest.unwrap_or_else(|| began.elapsed());
+            if !self.duties.rest(rest).await || !self.is_still_ours().await {
                 return Ok(None);
             }
         }

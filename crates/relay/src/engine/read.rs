@@ -15,10 +15,12 @@ use super::{Call, Command, Engine, Plant, Time};
 const FOLLOWERS: u32 = 64;
 /// The least a read is allowed to bring, so that a nearly full window does not lead to reads of single rows.
 const LEAST_BYTES: usize = 64 << 10;
-/// The least rows a lane is asked for, and how long a read may take before it is asked for less: what is urgent and was
-/// written meanwhile waits for the next.
-const LEAST_ROWS: usize = 256;
-const SOON: Duration = Duration::from_millis(10);
+/// The least and the most rows a lane is asked for while something urgent may come, and how long a read may take before
+/// it is asked for less: what is urgent and was written meanwhile waits for the next. More than that many make nothing
+/// faster, and a database that is held up for a moment is held up for each of them.
+const LEAST_ROWS: usize = 128;
+const MOST_ROWS: usize = 512;
+const SOON: Duration = Duration::from_millis(5);
 /// For how long the next urgent row is expected behind one.
 const HASTE: Duration = Duration::from_secs(600);
 
@@ -79,7 +81,7 @@ impl Reading {
             again: Again::default(),
             swept_at: None,
             sweep: None,
-            pace: Pace::new(LEAST_ROWS, window, SOON),
+            pace: Pace::new(LEAST_ROWS, MOST_ROWS.min(window), SOON),
             urgent_at: None,
         }
     }

@@ -106,6 +106,7 @@ pub(super) async fn drop_old(store: &PgStore, purge: &Purge) -> Result<(u64, Pur
         exact: dropped == 0,
         more,
         held: if more { Some(in_use()) } else { plan.held },
+        rest: None,
     };
     Ok((dropped, purged))
 }

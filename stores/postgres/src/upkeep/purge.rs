@@ -100,6 +100,7 @@ async fn history(view: &View, purge: &Purge) -> Result<Purged> {
         exact: true,
         more,
         held,
+        rest: None,
     })
 }
 
@@ -125,6 +126,7 @@ async fn counted(view: &View, purge: &Purge, sql: &str) -> Result<Purged> {
         exact: true,
         more: !purge.dry_run && rows >= u64::from(purge.limit),
         held: None,
+        rest: None,
     })
 }
 

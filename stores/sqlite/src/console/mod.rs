@@ -136,7 +136,7 @@ impl View<'_> {
         self.tables.sql(template)
     }
 
-    fn begin<'a>(tx: &'a Transaction<'a>, tables: &'a Tables) -> Result<View<'a>> {
+    pub(crate) fn begin<'a>(tx: &'a Transaction<'a>, tables: &'a Tables) -> Result<View<'a>> {
         let standing = schema::check(tx, tables)?;
         Ok(View { tx, tables, standing })
     }

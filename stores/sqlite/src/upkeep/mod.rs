@@ -10,6 +10,7 @@ use postrider_core::{
     StoreError, Upkeep,
 };
 
+use crate::console::View;
 use crate::store::SqliteStore;
 
 impl Upkeep for SqliteStore {
@@ -33,6 +34,13 @@ impl Upkeep for SqliteStore {
         const DOING: &str = "removing what is old";
         match purge.dry_run {
             true => Box::pin(self.view(DOING, move |view| purge::count(&view, &purge))),
+            false if purge::is_errand(&purge) => {
+                let tables = self.tables_shared();
+                Box::pin(
+                    self.writer()
+                        .errand(DOING, move |tx| purge::purge(&View::begin(tx, &tables)?, &purge)),
+                )
+            }
             false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge))),
         }
     }

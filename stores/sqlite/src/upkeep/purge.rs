@@ -11,8 +11,15 @@ use crate::hold::Hold;
 use crate::ident::Tables;
 use crate::schema;
 
-/// For how long one step removes rows. There is one write lock, and producers wait for it.
-const HOLD: Duration = Duration::from_millis(4);
+/// How many rows a step of the cleanup removes, and for how long: producers wait behind the settle that it goes along
+/// with.
+const ROWS: u32 = 200;
+const HOLD: Duration = Duration::from_millis(1);
+
+/// Whether it has time. A person who purges by hand waits for it.
+pub(super) fn is_errand(purge: &Purge) -> bool {
+    purge.actor.is_none()
+}
 
 /// What is older than its term, as rows of one table.
 struct Old {
@@ -34,14 +41,18 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     // Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole table when the statistics are
     // those of a time when it was small.
     let mut find = view.tx.prepare_cached(&old.ids)?;
-    let ids = find.query_map(old.parameters(purge.limit.into()), |row| row.get(0))?;
+    let limit = match is_errand(purge) {
+        true => purge.limit.min(ROWS),
+        false => purge.limit,
+    };
+    let ids = find.query_map(old.parameters(limit.into()), |row| row.get(0))?;
     let ids: Vec<rusqlite::types::Value> = ids.collect::<rusqlite::Result<_>>()?;
     let mut remove = view.tx.prepare_cached(&old.remove)?;
     let (began, mut gone) = (Instant::now(), 0);
     for id in &ids {
         remove.execute([id])?;
         gone += 1;
-        if began.elapsed() >= HOLD {
+        if is_errand(purge) && began.elapsed() >= HOLD {
             break;
         }
     }
@@ -54,12 +65,14 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
             },
         )?;
     }
-    let more = gone < ids.len() as u64 || gone >= u64::from(purge.limit);
+    let more = gone < ids.len() as u64 || gone >= u64::from(limit);
     Ok(Purged {
         rows: gone,
         exact: true,
         more,
         held: if more { None } else { old.held(view)? },
+        // It waits for the next settle anyway.
+        rest: is_errand(purge).then_some(Duration::ZERO),
     })
 }
 
@@ -77,6 +90,7 @@ pub(super) fn count(view: &View<'_>, purge: &Purge) -> Result<Purged> {
         exact: true,
         more: false,
         held: old.held(view)?,
+        rest: None,
     })
 }
 

@@ -55,7 +55,7 @@ fn fill(outbox: &Operated<'_>, Size { sent, parked }: Size) -> Result<()> {
         outbox.sql(&format!(
             "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
                  enqueued_at, outcome, published_at)
-             SELECT n, 'd' || n % 3, 'sent-' || n, CASE WHEN n % 100000 = 7 THEN 'Rare' ELSE 'Type' || n % 20 END,
+             SELECT n, 'd' || (n % 3), 'sent-' || n, CASE WHEN n % 100000 = 7 THEN 'Rare' ELSE 'Type' || (n % 20) END,
                  'ORDER', CAST(n % 50000 AS TEXT), '{{\"pad\":\"' || printf('%.*c', 180, 'x') || '\"}}', at,
                  'published', at
              FROM (SELECT n, unixepoch() * 1000000 - ({sent} - n) * 604800000000 / {sent} AS at FROM {numbers})"
@@ -65,11 +65,11 @@ fn fill(outbox: &Operated<'_>, Size { sent, parked }: Size) -> Result<()> {
         "INSERT INTO outbox_parked (seq, destination, lane, order_key, event_id, event_type, aggregate_type,
              aggregate_id, event_key, payload, version, dead, next_attempt_at, attempts, failures, maybe_sent,
              error_kind, error_text, error_group, first_failed_at, last_failed_at, enqueued_at, updated_at)
-         SELECT {sent} + n, 'd1', 0, key, 'parked-' || n, 'Type' || n % 20, 'LINE', key, key,
+         SELECT {sent} + n, 'd1', 0, key, 'parked-' || n, 'Type' || (n % 20), 'LINE', key, key,
              '{{\"pad\":\"' || printf('%.*c', 180, 'x') || '\"}}', 1, n % 20 = 0,
              now + CASE n % 20 WHEN 1 THEN 3600000000 ELSE 0 END, 0, n % 20 < 2, 0,
-             CASE WHEN n % 20 < 2 THEN 'rejected' END, CASE WHEN n % 20 < 2 THEN 'failure number ' || n / 20 % 20 END,
-             CASE WHEN n % 20 < 2 THEN 'group' || n / 20 % 20 END,
+             CASE WHEN n % 20 < 2 THEN 'rejected' END, CASE WHEN n % 20 < 2 THEN 'failure number ' || (n / 20 % 20) END,
+             CASE WHEN n % 20 < 2 THEN 'group' || (n / 20 % 20) END,
              CASE WHEN n % 20 < 2 THEN now - 3600000000 END, CASE WHEN n % 20 < 2 THEN now END, now - 7200000000, now
          FROM (SELECT n, 'LINE/' || CASE WHEN n % 20 < 2 THEN 1000 + n ELSE n % 500 END AS key,
                    unixepoch() * 1000000 AS now FROM {});
