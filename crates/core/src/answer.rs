@@ -159,7 +159,7 @@ kinds! {
     /// The id was published before with other content.
     IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.
-    RouteGone = "route_gone" => Invalid, "Redrive to route the event and those behind it anew, or put the destination back.";
+    RouteGone = "route_gone" => Invalid, "Redrive to route it and those behind it anew, or put the destination back.";
     /// Another event is parked at its place.
     PlaceTaken = "place_taken" => Invalid,
         "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";

@@ -104,8 +104,8 @@ impl Pace {
     }
 }
 
-/// What a rate has earned and nobody has used. It holds what a tenth of a second earns and no more: with less every step
-/// would have one row, and with more everything that a pause has earned would go at once behind it.
+/// What a rate has earned and nobody has used. It holds what a tenth of a second earns and no more: with less every
+/// step would have one row, and with more everything that a pause has earned would go at once behind it.
 struct Bucket {
     rate: f64,
     level: f64,

@@ -60,7 +60,7 @@ fn what_was_discarded_does_not_leave_from_memory_later() {
     };
     model.discard(now, "not wanted", |row| row.row.event.id.as_str() == thrown);
     let goes = goes_after(&mut desk, &mut model, &mut now, LEASE);
-    assert_eq!(goes, [kept.clone()]);
+    assert_eq!(goes, std::slice::from_ref(kept));
 }
 
 #[test]

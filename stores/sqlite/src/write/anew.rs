@@ -30,15 +30,15 @@ pub(crate) const PARK_PARKED: &str =
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO NOTHING";
 
-/// The next row of the line of the row at ?1 for ?2 goes on as if it were redriven itself. Whoever had the first of a key
-/// routed anew means those that wait behind it; each leads the next one, because all of them at once may be many.
+/// The next row of the line of the row at ?1 for ?2 goes on as if it were redriven itself. Whoever had the first of a
+/// key routed anew means those that wait behind it; each leads the next one, because all of them at once may be many.
 pub(crate) const LEAD_NEXT: &str =
     "UPDATE {outbox_parked} INDEXED BY {outbox_parked_place} SET redriven = 1, version = version + 1, updated_at = ?3
      WHERE destination = ?2 AND seq = (
          SELECT n.seq FROM {outbox_parked} o INDEXED BY {outbox_parked_place}
          CROSS JOIN {outbox_parked} n INDEXED BY {outbox_parked_line}
-         WHERE o.seq = ?1 AND o.destination = ?2 AND n.order_key = o.order_key AND n.lane = o.lane AND n.destination = ?2
-           AND n.dead = 0 AND n.seq > ?1
+         WHERE o.seq = ?1 AND o.destination = ?2 AND n.order_key = o.order_key AND n.lane = o.lane
+           AND n.destination = ?2 AND n.dead = 0 AND n.seq > ?1
          ORDER BY n.seq LIMIT 1)";
 
 impl Writer<'_> {
