@@ -217,6 +217,7 @@ impl Engine {
         let was_open = circuit.is_shut(now);
         let retry_in = circuit.open(now, refusing, &self.settings.circuit, random);
         if !was_open {
+            self.forget_started(destination);
             let destination = self.router.destination(destination).name.clone();
             out.push(Command::Note(Note::CircuitOpened {
                 destination,
@@ -307,6 +308,8 @@ impl Engine {
         let line = item.deliveries[entry.index].line;
         let parking = |line: &Line| !line.parking.is_empty() || line.void_to.is_some();
         let void = self.rows.line(line).is_some_and(parking);
+        // Its key was paused while it was on its way.
+        let paused = self.controls.paused_keys.contains(&item.key) && !self.planted(Plant::PauseKeyInHand);
         if let Some(item) = self.rows.item_mut(entry.item) {
             item.deliveries[entry.index].maybe_sent |= maybe_sent;
         }
@@ -318,7 +321,7 @@ impl Engine {
             self.forget_parked(line);
         }
         self.free_line(entry, call);
-        if queued && void {
+        if queued && (void || paused) {
             // Another row of its line is being parked: it goes behind it.
             self.park_waiting(line);
         }

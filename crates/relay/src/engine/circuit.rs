@@ -189,6 +189,20 @@ impl Circuit {
         }
     }
 
+    /// How many parked rows may wait to leave with their start written; none: all of them, because they leave at once.
+    /// One that is closed is probed with one.
+    pub(super) fn start_room(&self) -> Option<usize> {
+        if self.paused {
+            return Some(0);
+        }
+        if self.is_open() {
+            return Some(1);
+        }
+        let rate = self.limits.max_rate.map(|rate| (rate / 10).max(1) as usize);
+        let flying = self.limits.max_in_flight.map(|max| max.max(1) as usize);
+        rate.into_iter().chain(flying).min()
+    }
+
     /// How many events the limits leave room for.
     fn free(&self, batch: usize) -> usize {
         let in_flight = self

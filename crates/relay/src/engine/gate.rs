@@ -127,6 +127,13 @@ impl Engine {
         }
     }
 
+    /// What is started and does not leave now is read again when it can: until then people may decide otherwise.
+    pub(super) fn forget_started(&mut self, destination: DestinationId) {
+        for line in self.rows.ready_lines(destination) {
+            self.forget_parked(line);
+        }
+    }
+
     /// The parked rows that wait in a line are forgotten: they stay in the table and are read again when they are due.
     pub(super) fn forget_parked(&mut self, line: LineId) {
         for id in self.rows.waiting_parked(line) {

@@ -1,9 +1,12 @@
 //! The right to shards: claimed and renewed by heartbeats, given up when drained, lost when the database says so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token};
+use postrider_core::{
+    DestinationId, Heartbeat, Lane, Lease, Seq, Shard, Standing, StoreError, Suspect, Token,
+};
 
 use super::again::Again;
 use super::item::State;
@@ -178,9 +181,14 @@ impl Engine {
         self.leases.shards = usize::from(standing.shards);
         self.leases.next_beat = beat.sent + self.settings.lease / 3;
         self.leases.signed_off = beat.last;
-        for (index, destination) in self.router.destinations().iter().enumerate() {
+        let router = Arc::clone(&self.router);
+        for (index, destination) in router.destinations().iter().enumerate() {
             let paused = standing.controls.paused_destinations.contains(&destination.name);
-            self.circuits[index].paused = paused && !self.planted(Plant::PauseIgnored);
+            let paused = paused && !self.planted(Plant::PauseIgnored);
+            if paused && !self.circuits[index].paused {
+                self.forget_started(DestinationId(index));
+            }
+            self.circuits[index].paused = paused;
             let obeyed = !self.planted(Plant::LimitIgnored);
             let limits = standing.controls.limits.get(&destination.name);
             self.circuits[index].set_limits(limits.filter(|_| obeyed));

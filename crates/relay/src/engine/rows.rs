@@ -27,6 +27,8 @@ pub(super) struct Rows {
     decided: BTreeSet<(Seq, ItemId)>,
     /// Parked items that are to be handed over and whose table does not say so yet, in order.
     pub(super) starts: BTreeSet<(Seq, ItemId)>,
+    /// How many of those there are for each destination.
+    unstarted: Vec<usize>,
     bytes: usize,
     in_lane: [usize; 3],
     pending_at: Vec<Pending>,
@@ -58,6 +60,7 @@ impl Rows {
         Self {
             ready: Ready::of(destinations),
             pending_at: vec![Pending::default(); destinations],
+            unstarted: vec![0; destinations],
             ..Self::default()
         }
     }
@@ -204,8 +207,31 @@ impl Rows {
             self.decided.insert((seq, id));
         } else if !started {
             self.starts.insert((seq, id));
+            self.count_unstarted(id, true);
         }
         id
+    }
+
+    /// Keeps the number of rows whose start is to be written.
+    fn count_unstarted(&mut self, id: ItemId, more: bool) {
+        let Some(item) = self.items.get(id) else { return };
+        for delivery in &item.deliveries {
+            let unstarted = &mut self.unstarted[delivery.destination.0];
+            *unstarted = if more { *unstarted + 1 } else { *unstarted - 1 };
+        }
+    }
+
+    /// A row's start is written, or it leaves without one.
+    pub(super) fn strike_start(&mut self, id: ItemId) {
+        let seq = self.items.get(id).map(|item| item.seq);
+        if seq.is_some_and(|seq| self.starts.remove(&(seq, id))) {
+            self.count_unstarted(id, false);
+        }
+    }
+
+    /// Parked rows for a destination that wait for their start.
+    pub(super) fn unstarted_at(&self, destination: DestinationId) -> usize {
+        self.unstarted[destination.0]
     }
 
     fn join(&mut self, id: ItemId, index: usize, seq: Seq, queued: bool) {
@@ -271,9 +297,9 @@ impl Rows {
 
     /// Forgets a row. `void_to` names the last read whose word about what this row blocks must not be trusted.
     pub(super) fn remove(&mut self, id: ItemId, void_to: Option<Call>) -> Option<Item> {
+        self.strike_start(id);
         let item = self.items.remove(id)?;
         self.decided.remove(&(item.seq, id));
-        self.starts.remove(&(item.seq, id));
         self.bytes -= item.bytes;
         let key: KeyRef = (item.shard, item.lane, item.key.clone());
         match &item.origin {

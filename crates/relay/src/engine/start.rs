@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Park, Then};
+use postrider_core::{DestinationId, Park, Then};
 
-use super::item::{Item, ItemId, Origin};
+use super::item::{Delivery, Item, ItemId, Origin};
+use super::line::{Line, LineId};
 use super::rows::Rows;
 use super::{Engine, Time};
 
@@ -49,9 +50,8 @@ impl Rows {
             parked.version += 1;
             parked.maybe_sent = true;
         }
-        let (seq, lines) = (item.seq, item.deliveries.iter().map(|one| one.line));
-        let lines: Vec<_> = lines.collect();
-        self.starts.remove(&(seq, id));
+        let lines: Vec<_> = item.deliveries.iter().map(|one| one.line).collect();
+        self.strike_start(id);
         for line in lines {
             self.make_ready(line);
         }
@@ -61,7 +61,41 @@ impl Rows {
 impl Engine {
     /// Whether starts are to be written: a relay that hands nothing over starts nothing.
     pub(super) fn has_starts(&self) -> bool {
-        !self.rows.starts.is_empty() && self.stop.is_none() && !self.controls.paused
+        let serves = !self.rows.starts.is_empty() && self.stop.is_none() && !self.controls.paused;
+        serves && (0..self.circuits.len()).any(|index| self.startable_at(index) > 0)
+    }
+
+    /// How many rows for a destination may be started now. Where not everything leaves at once, no more than are about
+    /// to: what is started says that it may have been sent, and whoever discards or edits it then comes too late.
+    fn startable_at(&self, index: usize) -> usize {
+        let destination = DestinationId(index);
+        let unstarted = self.rows.unstarted_at(destination);
+        match self.circuits[index].start_room() {
+            _ if unstarted == 0 => 0,
+            None => unstarted,
+            Some(room) => {
+                let leaving = self.rows.ready_lines(destination).into_iter();
+                let leaving = leaving.filter(|line| self.is_parked_at_its_head(*line)).count();
+                unstarted.min(room.saturating_sub(leaving))
+            }
+        }
+    }
+
+    fn is_parked_at_its_head(&self, line: LineId) -> bool {
+        let head = self.rows.line(line).and_then(|line| line.waiting.values().next());
+        head.and_then(|id| self.rows.item(*id))
+            .is_some_and(|item| !item.is_queued())
+    }
+
+    /// Whether a row may be started that leaves in its turn only: nothing of its line is on its way.
+    fn is_next(&self, delivery: &Delivery) -> bool {
+        let bounded = self.circuits[delivery.destination.0].start_room().is_some();
+        let line = self.rows.line(delivery.line);
+        let is_on_its_way = |line: &Line| {
+            let head = line.waiting.values().next().and_then(|id| self.rows.item(*id));
+            line.call.is_some() || head.is_some_and(Item::is_started)
+        };
+        !(bounded && line.is_some_and(is_on_its_way))
     }
 
     /// A person was first, or an earlier copy of the settle: the row is read again, and those behind it with it,
@@ -84,18 +118,30 @@ impl Engine {
             return Vec::new();
         }
         let room = limit.saturating_sub(chosen.len());
+        let mut room_at: Vec<usize> = (0..self.circuits.len()).map(|at| self.startable_at(at)).collect();
         let rested = |item: &Item| item.rests_until.map(|until| now >= until);
         let mut starts = Vec::new();
+        // One that is started behind another that is not would keep its room without leaving.
+        let mut held = BTreeSet::new();
         for (_, id) in &self.rows.starts {
-            let Some(item) = self.rows.item(*id).filter(|item| !item.settling) else {
+            let Some(item) = self.rows.item(*id) else { continue };
+            let Some(delivery) = item.deliveries.first() else {
                 continue;
             };
             let alone = chosen.is_empty() && starts.is_empty();
+            let has_room = room_at[delivery.destination.0] > 0
+                && !held.contains(&delivery.line)
+                && self.is_next(delivery);
             match rested(item) {
-                None if starts.len() < room => starts.push(*id),
+                None if starts.len() < room && has_room && !item.settling => {
+                    room_at[delivery.destination.0] -= 1;
+                    starts.push(*id);
+                }
                 // Who has rested goes alone: if it is refused again, nobody else is.
-                Some(true) if alone => return vec![*id],
-                _ => {}
+                Some(true) if alone && has_room && !item.settling => return vec![*id],
+                _ => {
+                    held.insert(delivery.line);
+                }
             }
         }
         starts
