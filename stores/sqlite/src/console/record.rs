@@ -32,10 +32,10 @@ pub(super) fn record(view: &View<'_>, place: i64) -> Result<Option<EventRecord>>
         let mut statement = view.tx.prepare_cached(&view.sql(sql))?;
         let mut rows = statement.query(params![place])?;
         while let Some(row) = rows.next()? {
-            let route = route(row)?;
+            let record = begin(view, row, route(row)?)?;
             match &mut found {
-                Some(record) => record.routes.push(route),
-                None => found = Some(begin(view, row, route)?),
+                Some(found) => found.join(record),
+                None => found = Some(record),
             }
         }
     }
