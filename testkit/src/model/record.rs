@@ -44,7 +44,10 @@ impl Model {
             failures: parked.failures,
             error_kind: failure.map(|failure| failure.kind.as_str().to_owned()),
             error_group: failure.map(|failure| failure.group(parked.destination.as_ref())),
-            error: failure.map(|failure| failure.text.to_string()),
+            error: failure
+                .map(|failure| failure.text.to_string())
+                .or(parked.before.as_ref().map(|(text, _)| text.clone())),
+            failed_before: parked.before.as_ref().map(|(_, at)| time(*at)),
             failed: parked.failed.map(|(first, last)| (time(first), time(last))),
             next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
             ..RecordedRoute::new(parked.destination.clone(), self.status_of(now, parked))

@@ -69,17 +69,21 @@ fn left_as(record: &Record) -> Left {
         Fate::Discarded(reason) => reason.as_str(),
     };
     let failed = record.tries.failure.as_ref();
+    let before = record.tries.before.as_ref();
+    let before = before.map(|(text, at)| (time(*at), None, text.clone()));
     Left {
         at: time(record.at),
         destination: record.destination.clone(),
         discarded: !record.is_sent(),
         detail: detail.to_owned(),
-        failed: failed.map(|(failure, at)| {
-            (
-                time(*at),
-                Some(failure.kind.as_str().to_owned()),
-                failure.text.to_string(),
-            )
-        }),
+        failed: failed
+            .map(|(failure, at)| {
+                (
+                    time(*at),
+                    Some(failure.kind.as_str().to_owned()),
+                    failure.text.to_string(),
+                )
+            })
+            .or(before),
     }
 }

@@ -132,6 +132,7 @@ cases! { $ store_suite, store, "Store"
         a_duplicate_leaves_whatever_its_version;
         a_row_is_split_over_destinations;
         a_row_that_is_routed_anew_leads_the_next_of_its_line;
+        what_is_routed_anew_keeps_its_last_failure [Console];
         a_split_by_an_old_version_changes_nothing;
         failures_are_timed_by_the_database;
         a_change_without_a_failure_keeps_the_error;

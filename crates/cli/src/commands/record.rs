@@ -179,7 +179,7 @@ fn route(route: &RecordedRoute) -> Value {
         "error": route.error,
         "advice": advice(route),
         "first_failed_at": route.failed.map(|(first, _)| time(first)),
-        "last_failed_at": route.failed.map(|(_, last)| time(last)),
+        "last_failed_at": route.failed.map(|(_, last)| last).or(route.failed_before).map(time),
         "next_attempt_at": route.next_attempt_at.map(time),
         "published_at": route.published_at.map(time),
         "receipt": route.receipt,

@@ -24,6 +24,8 @@ pub struct Route {
     pub error: Option<String>,
     /// When it failed first and last.
     pub failed: Option<(Timestamp, Timestamp)>,
+    /// When it had failed last before it was routed anew, and has not failed since; the error is of that time.
+    pub failed_before: Option<Timestamp>,
     /// When it is tried again.
     pub next_attempt_at: Option<Timestamp>,
     /// When it was published.
@@ -48,6 +50,7 @@ impl Route {
             error_group: None,
             error: None,
             failed: None,
+            failed_before: None,
             next_attempt_at: None,
             published_at: None,
             receipt: None,

@@ -134,7 +134,8 @@ impl Story {
         }
         let parked = record.routes.iter().filter(|route| {
             // A job means what had failed when it began; the history knows the last failure only.
-            let failed = route.failed.is_some_and(|(first, _)| first <= job.begun_at);
+            let first = route.failed.map(|(first, _)| first).or(route.failed_before);
+            let failed = first.is_some_and(|first| first <= job.begun_at);
             route.status.is_parked() && failed
         });
         let left = self.left.iter().filter(|left| {
@@ -163,7 +164,18 @@ fn means(job: &Job, record: &EventRecord, route: &Route) -> bool {
             .filter(|_| route.error_group.is_some()),
         ..job.filter.clone()
     };
-    lasting.matches(record, route, job.begun_at)
+    let route = Route {
+        error_kind: route.error_kind.clone().or_else(|| kind_before(route)),
+        ..route.clone()
+    };
+    lasting.matches(record, &route, job.begun_at)
+}
+
+/// Stores write the kind before the text of an error that a row has from before it was routed anew: a row with a kind
+/// is one that is being refused.
+fn kind_before(route: &Route) -> Option<String> {
+    let text = route.error.as_ref().filter(|_| route.failed_before.is_some())?;
+    text.split_once(": ").map(|(kind, _)| kind.to_owned())
 }
 
 fn as_route(left: &Left) -> Route {
@@ -171,7 +183,9 @@ fn as_route(left: &Left) -> Route {
         Some((_, kind, text)) => (kind.clone(), Some(text.clone())),
         None => (None, None),
     };
+    let before = left.failed.as_ref().filter(|(_, kind, _)| kind.is_none());
     Route {
+        failed_before: before.map(|(at, ..)| *at),
         error_kind: kind,
         error: text,
         ..Route::new(left.destination.clone(), super::Status::Published)
@@ -192,7 +206,11 @@ fn of_route(route: &Route, all: &mut Vec<Moment>) {
     let (first, last) = route.failed.unzip();
     add(first, What::FirstFailed, route.error.as_ref());
     let again = last.filter(|_| first != last);
-    add(again, What::LastFailed, route.error.as_ref());
+    add(
+        again.or(route.failed_before),
+        What::LastFailed,
+        route.error.as_ref(),
+    );
     add(route.next_attempt_at, What::NextAttempt, None);
 }
 

@@ -79,13 +79,15 @@ fn begin(row: &Row) -> Result<EventRecord> {
 }
 
 fn parked_route(row: &Row) -> Result<RecordedRoute> {
+    let (first, last) = (time(row, "first_failed_at")?, time(row, "last_failed_at")?);
     Ok(RecordedRoute {
         attempts: count(row, "attempts")?,
         failures: count(row, "failures")?,
         error_kind: row.try_get("error_kind")?,
         error_group: row.try_get("error_group")?,
         error: row.try_get("error_text")?,
-        failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
+        failed: first.zip(last),
+        failed_before: last.filter(|_| first.is_none()),
         next_attempt_at: time(row, "tried_again_at")?,
         ..RecordedRoute::new(
             destination(row.try_get("destination")?),

@@ -75,6 +75,7 @@ fn parked_route(row: &Row<'_>) -> rusqlite::Result<RecordedRoute> {
         failed: first
             .zip(last)
             .map(|(first, last)| (Timestamp(first), Timestamp(last))),
+        failed_before: last.filter(|_| first.is_none()).map(Timestamp),
         next_attempt_at: row.get::<_, Option<i64>>("tried_again_at")?.map(Timestamp),
         ..RecordedRoute::new(
             (!destination.is_empty()).then(|| DestinationName::from(destination)),
