@@ -21,8 +21,8 @@ pub(crate) const REFUSE_PARKED: &str =
      WHERE seq = ?1 AND destination = ?2";
 
 /// The row at ?11 as a row for another destination. Nothing is written where the event stands there already. How it had
-/// failed stays for people to read: without a kind, because one that has a kind is being refused, and without the time of
-/// the first failure, because it has not failed there.
+/// failed stays for people to read: without a kind, because one that has a kind is being refused, and without the time
+/// of the first failure, because it has not failed there.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
