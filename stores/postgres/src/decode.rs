@@ -259,6 +259,7 @@ impl Answer {
         let mut answer = self.answer(row)?;
         // A row keeps the key that it was parked under: one that is scheduled stands alone.
         answer.key = OrderKey::from(row.try_get::<_, &str>(column::ORDER_KEY)?);
+        let failing_for = ago(column::FIRST_FAILED_AT)?;
         Ok(ParkedRow {
             row: answer,
             destination: destination(row.try_get(column::DESTINATION)?),
@@ -267,8 +268,9 @@ impl Answer {
             failures: count(column::FAILURES)?,
             maybe_sent: row.try_get(column::MAYBE_SENT)?,
             redriven: row.try_get(column::REDRIVEN)?,
-            failing_for: ago(column::FIRST_FAILED_AT)?,
-            failed_ago: ago(column::LAST_FAILED_AT)?,
+            failing_for,
+            // What failed only before it was routed anew has not failed where it goes now.
+            failed_ago: failing_for.and(ago(column::LAST_FAILED_AT)?),
         })
     }
 

@@ -135,7 +135,8 @@ impl<'tx> Decoder<'tx> {
             version: u64::try_from(parked.version).unwrap_or(0),
             attempts: parked.attempts,
             failures: parked.failures,
-            failed_ago: parked.failed_ago,
+            // What failed only before it was routed anew has not failed where it goes now.
+            failed_ago: parked.failing_for.and(parked.failed_ago),
             failing_for: parked.failing_for,
             maybe_sent: parked.maybe_sent,
             redriven: parked.redriven,

@@ -87,7 +87,10 @@ fn row_of(record: &Record) -> HistoryRow {
         attempts: record.tries.attempts,
         failures: record.tries.failures,
         error: failure.map(|(failure, _)| (failure.kind.as_str().to_owned(), failure.text.to_string())),
-        last_failed_at: failure.map(|(_, at)| time(*at)),
+        last_failed_at: failure
+            .map(|(_, at)| *at)
+            .or(record.tries.before.as_ref().map(|(_, at)| *at))
+            .map(time),
         published_at: time(record.at),
     }
 }
@@ -123,6 +126,7 @@ fn record_of(row: &HistoryRow, shards: u16) -> Record {
         },
         at: clock(row.published_at),
         tries: Tries {
+            before: None,
             attempts: row.attempts,
             failures: row.failures,
             failure: row

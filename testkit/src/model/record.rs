@@ -1,6 +1,7 @@
 //! Events as operators see them: one record with everything that is known.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use postrider_core::{
@@ -14,8 +15,12 @@ impl Model {
     pub fn records(&self, now: Duration) -> BTreeMap<Seq, EventRecord> {
         let mut records = BTreeMap::new();
         let mut enter = |row: &Row, route| {
-            let record = records.entry(row.seq).or_insert_with(|| record_of(row));
+            let mut record = record_of(row);
             record.routes.push(route);
+            match records.entry(row.seq) {
+                Entry::Occupied(mut found) => EventRecord::join(found.get_mut(), record),
+                Entry::Vacant(place) => drop(place.insert(record)),
+            }
         };
         for row in self.queued() {
             enter(row, RecordedRoute::new(None, Status::Pending));
@@ -39,7 +44,10 @@ impl Model {
             failures: parked.failures,
             error_kind: failure.map(|failure| failure.kind.as_str().to_owned()),
             error_group: failure.map(|failure| failure.group(parked.destination.as_ref())),
-            error: failure.map(|failure| failure.text.to_string()),
+            error: failure
+                .map(|failure| failure.text.to_string())
+                .or(parked.before.as_ref().map(|(text, _)| text.clone())),
+            failed_before: parked.before.as_ref().map(|(_, at)| time(*at)),
             failed: parked.failed.map(|(first, last)| (time(first), time(last))),
             next_attempt_at: (!parked.dead).then(|| time(parked.next_attempt)),
             ..RecordedRoute::new(parked.destination.clone(), self.status_of(now, parked))

@@ -83,6 +83,8 @@ pub struct Parked {
     pub failure: Option<Failure>,
     /// When it failed first and last.
     pub failed: Option<(Duration, Duration)>,
+    /// How and when it had failed before it was routed anew; none where it has failed since.
+    pub before: Option<(String, Duration)>,
     /// Whether an operator sent it again since the last attempt.
     pub redriven: bool,
     /// What people changed: the version that an edit made, and what the row was before it.
@@ -122,6 +124,17 @@ impl Parked {
             attempts: self.attempts,
             failures: self.failures,
             failure: self.failure.clone().zip(last),
+            before: self.before.clone(),
+        }
+    }
+
+    /// What the rows that replace it keep of how it failed.
+    pub(super) fn failed_before(&self) -> Option<(String, Duration)> {
+        match (&self.failure, self.failed) {
+            (Some(failure), Some((_, last))) => {
+                Some((format!("{}: {}", failure.kind.as_str(), failure.text), last))
+            }
+            _ => self.before.clone(),
         }
     }
 
@@ -137,6 +150,7 @@ impl Parked {
             maybe_sent: false,
             failure: None,
             failed: None,
+            before: None,
             redriven: false,
             edits: Vec::new(),
         };
@@ -157,6 +171,7 @@ impl Parked {
         self.maybe_sent = park.maybe_sent;
         if let Some(failure) = &park.failure {
             self.redriven = false;
+            self.before = None;
             self.failure = Some(failure.clone());
             let first = self.failed.map_or(now, |(first, _)| first);
             self.failed = Some((first, now));
@@ -197,6 +212,8 @@ pub struct Tries {
     pub failures: u32,
     /// The last failure, and when it was.
     pub failure: Option<(Failure, Duration)>,
+    /// How and when it had failed before it was routed anew, where it has not failed since.
+    pub before: Option<(String, Duration)>,
 }
 
 impl Record {

@@ -134,7 +134,9 @@ impl Model {
         self.lead_next(&old);
         for park in parks {
             if !self.parked.contains_key(&(old.row.seq, park.destination.clone())) {
-                self.park(Parked::new(now, old.row.clone(), park, old.version + 1));
+                let mut parked = Parked::new(now, old.row.clone(), park, old.version + 1);
+                parked.before = old.failed_before().filter(|_| parked.failure.is_none());
+                self.park(parked);
             }
         }
         if parks.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{AuditEntry, EventId, EventRecord, Left, Moment, Story, Timestamp};
+use postrider_core::{AuditEntry, EditedAt, EventId, EventRecord, Left, Moment, Story, Timestamp};
 
 use super::{Fate, Model, Record, time};
 
@@ -11,18 +11,27 @@ impl Model {
     pub fn show(&self, now: Duration, id: &EventId) -> Vec<EventRecord> {
         let mut shown: Vec<_> = self.records(now).into_values().collect();
         shown.retain(|record| record.event_id == *id);
+        let edits: Vec<_> = shown.iter().flat_map(|record| self.edits_of(record)).collect();
         for record in &mut shown {
-            record.timeline = self.timeline(record);
-            let originals = self.originals.iter();
-            record.original = originals
-                .filter(|((seq, _), _)| *seq == record.seq)
-                .map(|(_, original)| original.clone())
-                .next();
+            record.timeline = self.timeline(record, &edits);
+            let mut originals = self.originals.iter();
+            if let Some((_, original)) = originals.find(|((seq, _), _)| *seq == record.seq) {
+                record.set_original(original.clone());
+            }
         }
         shown
     }
 
-    fn timeline(&self, record: &EventRecord) -> Vec<Moment> {
+    fn edits_of(&self, record: &EventRecord) -> impl Iterator<Item = EditedAt> {
+        let own = self.originals.iter().filter(|((seq, _), _)| *seq == record.seq);
+        own.map(|((seq, _), original)| EditedAt {
+            seq: *seq,
+            at: original.edited_at,
+            actor: original.actor.clone(),
+        })
+    }
+
+    fn timeline(&self, record: &EventRecord, edits: &[EditedAt]) -> Vec<Moment> {
         let id = &record.event_id;
         let own = |left: &&Record| left.row.seq == record.seq;
         let copies = |left: &&Record| {
@@ -37,6 +46,7 @@ impl Model {
             left: self.history().filter(own).map(left_as).collect(),
             copies: self.history().filter(copies).map(left_as).collect(),
             deeds: self.audit.values().filter(by_name).cloned().collect(),
+            edits: edits.to_vec(),
             jobs: self.jobs(None, usize::MAX),
         };
         story.tell(record)
@@ -59,17 +69,21 @@ fn left_as(record: &Record) -> Left {
         Fate::Discarded(reason) => reason.as_str(),
     };
     let failed = record.tries.failure.as_ref();
+    let before = record.tries.before.as_ref();
+    let before = before.map(|(text, at)| (time(*at), None, text.clone()));
     Left {
         at: time(record.at),
         destination: record.destination.clone(),
         discarded: !record.is_sent(),
         detail: detail.to_owned(),
-        failed: failed.map(|(failure, at)| {
-            (
-                time(*at),
-                Some(failure.kind.as_str().to_owned()),
-                failure.text.to_string(),
-            )
-        }),
+        failed: failed
+            .map(|(failure, at)| {
+                (
+                    time(*at),
+                    Some(failure.kind.as_str().to_owned()),
+                    failure.text.to_string(),
+                )
+            })
+            .or(before),
     }
 }

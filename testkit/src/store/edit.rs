@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Chunk, Edit, EventId, EventRecord, HistoryAsk, Park, Payload, Settled, Status, StoreErrorKind, Then,
+    Chunk, DestinationName, Edit, EventId, EventRecord, HistoryAsk, Leaves, Park, Payload, Receipt,
+    RecordedRoute, Settled, Status, StoreErrorKind, Then, What,
 };
 
 use super::bench::Bench;
 use super::job::ANN;
-use super::words::{dead, event, names, pairs, parks_as, refused, sent, to, waiting};
+use super::words::{dead, event, event_with, names, pairs, parks_as, refused, sent, to, waiting};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -39,7 +40,8 @@ pub(super) async fn an_edit_keeps_the_original_and_the_order(bench: Bench) {
         let sent = due[0].row.event.as_ref().expect("an event");
         assert_eq!(sent.payload, Payload::Text(text.to_owned()), "byte for byte");
         let record = shown(&bench, "a").await;
-        assert_eq!(record.event.as_ref().expect("an event").payload, sent.payload);
+        assert_eq!(record.event.as_ref().expect("an event").payload, first);
+        assert_eq!(record.routes[0].payload.as_ref(), Some(&sent.payload));
         let original = record.original.expect("an original");
         assert_eq!((&original.payload, original.actor.as_str()), (&first, ANN));
     }
@@ -61,8 +63,8 @@ pub(super) async fn an_edited_row_stays_edited_when_it_is_sent(bench: Bench) {
     );
     let record = shown(&bench, "a").await;
     assert_eq!(record.status(), Status::Published);
-    let payload = record.event.expect("an event").payload;
-    assert_eq!(payload, Payload::Text("{\"n\":1}".to_owned()));
+    let payload = record.routes[0].payload.clone();
+    assert_eq!(payload, Some(Payload::Text("{\"n\":1}".to_owned())));
     assert!(
         record.original.is_some(),
         "what the producer wrote is still there"
@@ -130,6 +132,53 @@ pub(super) async fn an_edit_may_be_for_one_destination(bench: Bench) {
     for row in due {
         let payload = &row.row.event.as_ref().expect("an event").payload;
         assert_eq!(*payload, Payload::Text("{\"n\":2}".to_owned()));
+    }
+}
+
+/// A person who looks must see what each destination got.
+pub(super) async fn each_destination_shows_the_payload_that_goes_there(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let mut entry = parks_as(&rows[0], vec![dead(Some("e"))]);
+    if let Leaves::Decided { sent, .. } = &mut entry.leaves {
+        sent.push((to("d"), Receipt::default()));
+    }
+    assert_eq!(relay.settle_one(entry).await, Settled::Done);
+    let first = rows[0].event.as_ref().expect("an event").payload.clone();
+    assert_eq!(
+        payloads(&bench, "a").await,
+        (first.clone(), vec![(to("d"), None), (to("e"), None)])
+    );
+    edit(&bench, "a", "{\"n\":1}").await;
+    let changed = Payload::Text("{\"n\":1}".to_owned());
+    let wanted = (first, vec![(to("d"), None), (to("e"), Some(changed))]);
+    assert_eq!(payloads(&bench, "a").await, wanted, "while it waits");
+    let due = relay.due().await.remove(0);
+    let settled = relay.settle_parked(&due, Then::Sent(Receipt::default())).await;
+    assert_eq!(settled, Settled::Done);
+    assert_eq!(payloads(&bench, "a").await, wanted, "when it was sent");
+}
+
+/// The audit knows the id alone.
+pub(super) async fn an_edit_is_told_of_the_event_that_was_edited(bench: Bench) {
+    let relay = bench.relay("relay").await;
+    for edited in [1, 0] {
+        let id = format!("same-{edited}");
+        for place in [0, 1] {
+            bench.commit(&[event_with(&id, "k", &place.to_string())]).await;
+            let row = relay.queued().await.remove(0);
+            let entry = match place == edited {
+                true => parks_as(&row, vec![dead(Some("d"))]),
+                false => sent(&row, &["d"]),
+            };
+            assert_eq!(relay.settle_one(entry).await, Settled::Done);
+        }
+        assert_eq!(edit(&bench, &id, "{\"n\":1}").await.touched, 1);
+        let mut shown = bench.console().show(id.as_str().into()).await.expect("shown");
+        shown.sort_by_key(|record| record.seq);
+        let is_edited =
+            |record: &EventRecord| record.timeline.iter().any(|moment| moment.what == What::Edited);
+        let told: Vec<_> = shown.iter().map(is_edited).collect();
+        assert_eq!(told, [edited == 0, edited == 1]);
     }
 }
 
@@ -232,6 +281,15 @@ async fn history(bench: &Bench) -> Vec<Payload> {
     let mut rows = page.rows;
     rows.sort_by_key(|row| row.published_at);
     rows.into_iter().map(|row| row.payload).collect()
+}
+
+/// The payload of an event, and those of its destinations where they are others.
+async fn payloads(bench: &Bench, id: &str) -> (Payload, Vec<(DestinationName, Option<Payload>)>) {
+    let record = shown(bench, id).await;
+    let own = |route: RecordedRoute| (route.destination.expect("a destination"), route.payload);
+    let mut routes: Vec<_> = record.routes.into_iter().map(own).collect();
+    routes.sort_by(|one, other| one.0.cmp(&other.0));
+    (record.event.expect("an event").payload, routes)
 }
 
 async fn shown(bench: &Bench, id: &str) -> EventRecord {

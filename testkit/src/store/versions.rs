@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use postrider_core::{ErrorKind, Failure, Park, ParkedRow, Receipt, Settled, Then};
+use postrider_core::{ErrorKind, Failure, Moment, Park, ParkedRow, Receipt, Settled, Status, Then, What};
 
 use super::bench::{Bench, Relay};
-use super::words::{dead, event, goes_on, pairs, refused, waiting};
+use super::words::{dead, event, goes_on, pairs, refused, to, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
@@ -130,6 +130,44 @@ pub(super) async fn a_row_that_is_routed_anew_leads_the_next_of_its_line(bench: 
         heads,
         "the others stand behind the first again"
     );
+}
+
+/// For people to read: relays take it for what has not failed yet.
+pub(super) async fn what_is_routed_anew_keeps_its_last_failure(bench: Bench) {
+    let (relay, _) = bench
+        .parked(&[(event("a", "k"), refused("gone", Duration::ZERO))])
+        .await;
+    let failures = async || {
+        let record = bench.console().show("a".into()).await.expect("shown").remove(0);
+        let failed = |moment: &&Moment| matches!(moment.what, What::FirstFailed | What::LastFailed);
+        let told = record.timeline.iter().filter(failed);
+        let mut told: Vec<_> = told
+            .map(|moment| (moment.at, moment.destination.clone()))
+            .collect();
+        told.sort();
+        told
+    };
+    let at = failures().await[0].0;
+    let due = relay.due().await.remove(0);
+    let split = Then::Split(vec![waiting("d"), waiting("e")]);
+    assert_eq!(relay.settle_parked(&due, split).await, Settled::Done);
+    let both = [(at, Some(to("d"))), (at, Some(to("e")))];
+    for sent in ["d", "e"] {
+        assert_eq!(failures().await, both, "before it was sent to {sent}");
+        let due = relay.due().await.remove(0);
+        assert_eq!((due.failed_ago, due.failing_for, due.failures), (None, None, 0));
+        let record = bench.console().show("a".into()).await.expect("shown").remove(0);
+        assert_eq!(record.status(), Status::Held, "it is not being refused");
+        let then = Then::Sent(Receipt::default());
+        assert_eq!(relay.settle_parked(&due, then).await, Settled::Done);
+    }
+    assert_eq!(failures().await, both, "when it has left");
+    let record = bench.console().show("a".into()).await.expect("shown").remove(0);
+    let told = record
+        .timeline
+        .iter()
+        .find(|moment| moment.what == What::LastFailed);
+    assert_eq!(told.expect("a failure").detail, "rejected: not wanted");
 }
 
 pub(super) async fn a_split_by_an_old_version_changes_nothing(bench: Bench) {

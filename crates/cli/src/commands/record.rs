@@ -86,6 +86,14 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
         let mut value = route(one);
         value["address"] = json!(beside.address(record, one));
         value["behind"] = json!(beside.behind(one));
+        if let Some(own) = &one.payload {
+            value["payload_bytes"] = own.len().into();
+            value["content_type"] = json!(one.content_type);
+            if payload {
+                let (name, text) = payload_text(own);
+                value[name] = json!(text);
+            }
+        }
         value
     };
     let mut value = json!({
@@ -141,6 +149,15 @@ pub fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
     }
 }
 
+/// The payload of an event, for people.
+fn printed(payload: &Payload) -> (&'static str, String) {
+    let (name, text) = payload_text(payload);
+    (
+        name,
+        whole(&text.unwrap_or_else(|| "none (tombstone)".to_owned())),
+    )
+}
+
 /// The payload of a row that is no event, for people: what is wrong with it must be seen, so what is no text is
 /// escaped.
 fn escaped(payload: &Payload) -> String {
@@ -162,7 +179,7 @@ fn route(route: &RecordedRoute) -> Value {
         "error": route.error,
         "advice": advice(route),
         "first_failed_at": route.failed.map(|(first, _)| time(first)),
-        "last_failed_at": route.failed.map(|(_, last)| time(last)),
+        "last_failed_at": route.failed.map(|(_, last)| last).or(route.failed_before).map(time),
         "next_attempt_at": route.next_attempt_at.map(time),
         "published_at": route.published_at.map(time),
         "receipt": route.receipt,
@@ -234,21 +251,21 @@ pub fn print(
                     .map(|(name, value)| ("header", cell(&format!("{name}: {value}")))),
             );
             if payload {
-                let (name, text) = payload_text(&event.payload);
-                lines.push((
-                    name,
-                    whole(&text.unwrap_or_else(|| "none (tombstone)".to_owned())),
-                ));
+                lines.push(printed(&event.payload));
             }
         }
     }
     for (name, text) in lines {
         out.line(format!("{name:<11} {text}"))?;
     }
-    record
-        .routes
-        .iter()
-        .try_for_each(|route| print_route(out, record, route, beside))?;
+    record.routes.iter().try_for_each(|route| {
+        print_route(out, record, route, beside)?;
+        let own = route.payload.as_ref().filter(|_| payload);
+        own.map_or(Ok(()), |own| {
+            let (name, text) = printed(own);
+            out.line(format!("{name:<11} {text}"))
+        })
+    })?;
     timeline::print(out, record, payload)
 }
 

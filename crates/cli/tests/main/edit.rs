@@ -48,7 +48,8 @@ fn the_first_payload_of_an_edited_event_is_shown() {
         .run(&["show", "dead-1", "--payload", "--json"])
         .expect(0)
         .json();
-    assert_eq!(shown[0]["payload"], "{\"n\": 3}", "{shown}");
+    assert_eq!(shown[0]["payload"], "{\"n\": 2}", "{shown}");
+    assert_eq!(shown[0]["destinations"][0]["payload"], "{\"n\": 3}", "{shown}");
     assert_eq!(shown[0]["original"]["payload"], "{\"n\": 2}", "{shown}");
     assert_eq!(shown[0]["original"]["actor"], "cli:ann", "{shown}");
     let moments: Vec<_> = shown[0]["timeline"].as_array().unwrap().iter().collect();

@@ -20,7 +20,7 @@ pub use record::{EventRecord, Moment, Original, Route, What};
 pub use sent::{Sent, SentPage};
 pub use stats::{LiveRelay, Stats};
 pub use status::Status;
-pub use timeline::{Left, Story};
+pub use timeline::{EditedAt, Left, Story};
 
 use crate::{BoxFuture, EventId, StoreError};
 

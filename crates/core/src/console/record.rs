@@ -24,12 +24,18 @@ pub struct Route {
     pub error: Option<String>,
     /// When it failed first and last.
     pub failed: Option<(Timestamp, Timestamp)>,
+    /// When it had failed last before it was routed anew, and has not failed since; the error is of that time.
+    pub failed_before: Option<Timestamp>,
     /// When it is tried again.
     pub next_attempt_at: Option<Timestamp>,
     /// When it was published.
     pub published_at: Option<Timestamp>,
     /// The destination's receipt.
     pub receipt: Option<String>,
+    /// The payload that goes or went there, where it is not the one of the record: a person changed it.
+    pub payload: Option<Payload>,
+    /// The content type beside that payload.
+    pub content_type: Option<String>,
 }
 
 impl Route {
@@ -44,9 +50,12 @@ impl Route {
             error_group: None,
             error: None,
             failed: None,
+            failed_before: None,
             next_attempt_at: None,
             published_at: None,
             receipt: None,
+            payload: None,
+            content_type: None,
         }
     }
 }
@@ -56,7 +65,8 @@ impl Route {
 pub struct EventRecord {
     /// Its place.
     pub seq: Seq,
-    /// The event as stored, or why the row is not one.
+    /// The event as stored, or why the row is not one. [`Console::show`] tells it with the payload that the producer
+    /// wrote; a listing with the one of its first row.
     pub event: Result<Event, String>,
     /// The payload of a row that is not an event, as it is stored: bytes where the text is none. None for an event.
     pub bad_payload: Option<Payload>,
@@ -82,6 +92,53 @@ impl EventRecord {
     /// The worst of its states: what a one-line listing shows.
     pub fn status(&self) -> Status {
         self.routes.first().map_or(Status::Pending, |route| route.status)
+    }
+
+    /// Takes in the same event as another of its rows has it.
+    pub fn join(&mut self, mut other: Self) {
+        let payload = other.payload().filter(|payload| self.payload() != Some(payload));
+        let kind = other
+            .content_type()
+            .filter(|kind| self.content_type() != Some(kind));
+        if payload.is_some() || kind.is_some() {
+            let own = (other.payload().cloned(), other.content_type().map(str::to_owned));
+            for route in &mut other.routes {
+                (route.payload, route.content_type) = own.clone();
+            }
+        }
+        self.routes.append(&mut other.routes);
+    }
+
+    /// Gives the record the payload that the producer wrote; what went elsewhere with another stays with its route.
+    pub fn set_original(&mut self, original: Original) {
+        if let Ok(event) = &mut self.event {
+            let first = (original.payload.clone(), original.content_type.clone());
+            let stored = (event.payload.clone(), event.content_type.clone());
+            for route in &mut self.routes {
+                let own = match route.payload.take() {
+                    Some(payload) => (payload, route.content_type.take()),
+                    None => stored.clone(),
+                };
+                if own != first {
+                    (route.payload, route.content_type) = (Some(own.0), own.1);
+                }
+            }
+            (event.payload, event.content_type) = first;
+        }
+        self.original = Some(original);
+    }
+
+    fn payload(&self) -> Option<&Payload> {
+        self.event
+            .as_ref()
+            .map_or(self.bad_payload.as_ref(), |event| Some(&event.payload))
+    }
+
+    fn content_type(&self) -> Option<&str> {
+        self.event
+            .as_ref()
+            .ok()
+            .and_then(|event| event.content_type.as_deref())
     }
 
     /// Whether a verb that goes over the parked rows comes to it.

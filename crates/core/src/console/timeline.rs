@@ -1,7 +1,7 @@
 //! The story of one event, out of what a store knows of it: the same in every store.
 
 use super::{AuditEntry, EventRecord, Job, JobKind, JobState, Moment, Route, Verb, What};
-use crate::{DestinationName, Filter, Timestamp};
+use crate::{DestinationName, Filter, Seq, Timestamp};
 
 /// What a store knows of an event beside its record.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,21 @@ pub struct Story {
     pub copies: Vec<Left>,
     /// What people did to it by its name.
     pub deeds: Vec<AuditEntry>,
+    /// The edits of all events that have its id, as far as originals are kept.
+    pub edits: Vec<EditedAt>,
     /// What people did to many at once since it was written.
     pub jobs: Vec<Job>,
+}
+
+/// Which event a person edited: the audit knows the id alone, and events may share one.
+#[derive(Clone, Debug)]
+pub struct EditedAt {
+    /// The place of the event.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
 }
 
 /// A row of the history.
@@ -46,7 +59,8 @@ impl Story {
             all.push(there(copy, What::Replayed, &copy.detail));
         }
         if record.replay.is_none() {
-            all.extend(self.deeds.iter().filter_map(deed));
+            let deeds = self.deeds.iter().filter(|entry| self.is_about(record, entry));
+            all.extend(deeds.filter_map(deed));
             let touched = self.jobs.iter().filter(|job| self.is_redriven_by(job, record));
             all.extend(touched.map(|job| Moment {
                 actor: Some(job.actor.clone()),
@@ -56,6 +70,22 @@ impl Story {
         }
         all.sort_by_key(|moment| (moment.at, moment.what));
         all
+    }
+
+    /// Whether something that was done by name was done to this event, and not to another of the same id.
+    fn is_about(&self, record: &EventRecord, entry: &AuditEntry) -> bool {
+        if self.enqueued_at.is_some_and(|at| is_before(entry.at, at)) {
+            return false;
+        }
+        // An original is written in the transaction of its entry, just before it.
+        let is_its = |edit: &&EditedAt| {
+            let behind = self.deeds.iter().filter(|deed| {
+                deed.action == "edit" && deed.actor == edit.actor && !is_before(deed.at, edit.at)
+            });
+            behind.map(|deed| deed.at).min() == Some(entry.at)
+        };
+        let mut places = self.edits.iter().filter(is_its).map(|edit| edit.seq).peekable();
+        entry.action != "edit" || places.peek().is_none() || places.any(|seq| seq == record.seq)
     }
 
     fn of_left(&self, record: &EventRecord, left: &Left, all: &mut Vec<Moment>) {
@@ -104,7 +134,8 @@ impl Story {
         }
         let parked = record.routes.iter().filter(|route| {
             // A job means what had failed when it began; the history knows the last failure only.
-            let failed = route.failed.is_some_and(|(first, _)| first <= job.begun_at);
+            let first = route.failed.map(|(first, _)| first).or(route.failed_before);
+            let failed = first.is_some_and(|first| first <= job.begun_at);
             route.status.is_parked() && failed
         });
         let left = self.left.iter().filter(|left| {
@@ -133,7 +164,18 @@ fn means(job: &Job, record: &EventRecord, route: &Route) -> bool {
             .filter(|_| route.error_group.is_some()),
         ..job.filter.clone()
     };
-    lasting.matches(record, route, job.begun_at)
+    let route = Route {
+        error_kind: route.error_kind.clone().or_else(|| kind_before(route)),
+        ..route.clone()
+    };
+    lasting.matches(record, &route, job.begun_at)
+}
+
+/// Stores write the kind before the text of an error that a row has from before it was routed anew: a row with a kind
+/// is one that is being refused.
+fn kind_before(route: &Route) -> Option<String> {
+    let text = route.error.as_ref().filter(|_| route.failed_before.is_some())?;
+    text.split_once(": ").map(|(kind, _)| kind.to_owned())
 }
 
 fn as_route(left: &Left) -> Route {
@@ -141,7 +183,9 @@ fn as_route(left: &Left) -> Route {
         Some((_, kind, text)) => (kind.clone(), Some(text.clone())),
         None => (None, None),
     };
+    let before = left.failed.as_ref().filter(|(_, kind, _)| kind.is_none());
     Route {
+        failed_before: before.map(|(at, ..)| *at),
         error_kind: kind,
         error: text,
         ..Route::new(left.destination.clone(), super::Status::Published)
@@ -162,7 +206,11 @@ fn of_route(route: &Route, all: &mut Vec<Moment>) {
     let (first, last) = route.failed.unzip();
     add(first, What::FirstFailed, route.error.as_ref());
     let again = last.filter(|_| first != last);
-    add(again, What::LastFailed, route.error.as_ref());
+    add(
+        again.or(route.failed_before),
+        What::LastFailed,
+        route.error.as_ref(),
+    );
     add(route.next_attempt_at, What::NextAttempt, None);
 }
 
@@ -178,6 +226,11 @@ fn deed(entry: &AuditEntry) -> Option<Moment> {
         actor: Some(entry.actor.clone()),
         ..moment(entry.at, what)
     })
+}
+
+/// Whether a time of the audit, of which a store may keep the milliseconds only, is before another.
+fn is_before(entry: Timestamp, other: Timestamp) -> bool {
+    entry.0.saturating_add(999) < other.0
 }
 
 fn there(left: &Left, what: What, detail: &str) -> Moment {

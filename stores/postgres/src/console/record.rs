@@ -1,6 +1,7 @@
 //! Events as operators see them, each put together from wherever it stands: a page of them by three statements.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use postrider_core::{DestinationName, EventRecord, JobId, RecordedRoute, Status, Timestamp};
 use tokio_postgres::Row;
@@ -42,11 +43,15 @@ pub(super) async fn records(view: &View, places: &[Place]) -> Result<BTreeMap<Pl
     ];
     for (sql, route) in arms {
         for row in view.client().query(&view.sql(sql), &[&seqs, &ids]).await? {
-            let record = begin(&row)?;
+            let mut record = begin(&row)?;
             let place = (row::place(record.seq), record.event_id.as_str().to_owned());
-            if wanted.contains(&place) {
-                let route = route(&row)?;
-                found.entry(place).or_insert(record).routes.push(route);
+            if !wanted.contains(&place) {
+                continue;
+            }
+            record.routes.push(route(&row)?);
+            match found.entry(place) {
+                Entry::Occupied(mut found) => found.get_mut().join(record),
+                Entry::Vacant(place) => drop(place.insert(record)),
             }
         }
     }
@@ -74,13 +79,15 @@ fn begin(row: &Row) -> Result<EventRecord> {
 }
 
 fn parked_route(row: &Row) -> Result<RecordedRoute> {
+    let (first, last) = (time(row, "first_failed_at")?, time(row, "last_failed_at")?);
     Ok(RecordedRoute {
         attempts: count(row, "attempts")?,
         failures: count(row, "failures")?,
         error_kind: row.try_get("error_kind")?,
         error_group: row.try_get("error_group")?,
         error: row.try_get("error_text")?,
-        failed: time(row, "first_failed_at")?.zip(time(row, "last_failed_at")?),
+        failed: first.zip(last),
+        failed_before: last.filter(|_| first.is_none()),
         next_attempt_at: time(row, "tried_again_at")?,
         ..RecordedRoute::new(
             destination(row.try_get("destination")?),

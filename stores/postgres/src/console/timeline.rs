@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{AuditEntry, EventId, EventRecord, Left, Original, Seq, Story, Timestamp};
+use postrider_core::{AuditEntry, EditedAt, EventId, EventRecord, Left, Original, Seq, Story, Timestamp};
 use tokio_postgres::Row;
 
 use super::record::time;
@@ -40,7 +40,14 @@ pub(super) async fn tell(view: &View, id: &EventId, records: &mut [EventRecord])
         }
         left.extend(gone(&row)?.map(|(is_copy, gone)| (seq, is_copy, gone)));
     }
+    let originals = originals(view, records).await?;
+    let edit = |(seq, original): &(Seq, Original)| EditedAt {
+        seq: *seq,
+        at: original.edited_at,
+        actor: original.actor.clone(),
+    };
     let mut story = Story {
+        edits: originals.iter().map(edit).collect(),
         deeds: deeds(view, &id).await?,
         jobs: job::verbs(view).await?,
         ..Story::default()
@@ -51,8 +58,12 @@ pub(super) async fn tell(view: &View, id: &EventId, records: &mut [EventRecord])
         story.copies = only(&left, |seq, is_copy| is_copy && seq != record.seq);
         story.copies.retain(|copy| !copy.discarded);
         record.timeline = story.tell(record);
+        let first = originals.iter().find(|(seq, _)| *seq == record.seq);
+        if let Some((_, original)) = first {
+            record.set_original(original.clone());
+        }
     }
-    originals(view, records).await
+    Ok(())
 }
 
 fn only(left: &[(Seq, bool, Left)], is_meant: impl Fn(Seq, bool) -> bool) -> Vec<Left> {
@@ -99,19 +110,18 @@ async fn deeds(view: &View, id: &str) -> Result<Vec<AuditEntry>> {
     rows.iter().map(entry).collect()
 }
 
-async fn originals(view: &View, records: &mut [EventRecord]) -> Result<()> {
+/// What people changed, the first of a row before those that came later.
+async fn originals(view: &View, records: &[EventRecord]) -> Result<Vec<(Seq, Original)>> {
     let places: Vec<i64> = records.iter().map(|record| row::place(record.seq)).collect();
-    for row in view.client().query(&view.sql(ORIGINALS), &[&places]).await? {
-        let seq = row::seq(row.try_get(0)?);
+    let rows = view.client().query(&view.sql(ORIGINALS), &[&places]).await?;
+    let original = |row: &Row| {
         let original = Original {
             payload: row::payload(row.try_get(1)?, row.try_get(2)?),
             content_type: row.try_get(3)?,
             edited_at: row.try_get::<_, Micros>(4)?.into(),
             actor: row.try_get(5)?,
         };
-        for record in records.iter_mut().filter(|record| record.seq == seq) {
-            record.original.get_or_insert_with(|| original.clone());
-        }
-    }
-    Ok(())
+        Ok((row::seq(row.try_get(0)?), original))
+    };
+    rows.iter().map(original).collect()
 }

@@ -63,17 +63,22 @@ parked AS (
     INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
         next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, error_group, first_failed_at, last_failed_at, updated_at)
     SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version, {carried r}, k.destination, k.dead,
-        {next_attempt}, k.attempts, k.failures, k.maybe_sent, k.kind, k.text, k.alike,
-        CASE WHEN k.kind IS NOT NULL THEN now() END,
-        CASE WHEN k.kind IS NOT NULL THEN now() END, now()
+        {next_attempt}, k.attempts, k.failures, k.maybe_sent, k.kind,
+        CASE WHEN k.kind IS NULL THEN r.failed_as ELSE k.text END, k.alike, CASE WHEN k.kind IS NOT NULL THEN now() END,
+        CASE WHEN k.kind IS NULL THEN r.last_failed_at ELSE now() END, now()
     FROM (
-        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb
+        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb,
+            NULL::text AS failed_as, NULL::timestamptz AS last_failed_at
         FROM d WHERE d.parks IS NOT NULL
         UNION ALL
-        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks
+        -- How it had failed stays for people to read: without a kind, because one that has a kind is being refused, and
+        -- without the time of the first failure, because it has not failed there.
+        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks,
+            CASE WHEN p.error_kind IS NULL THEN p.error_text ELSE p.error_kind || ': ' || p.error_text END, p.last_failed_at
         FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
         UNION ALL
-        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks
+        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks,
+            CASE WHEN u.error_kind IS NULL THEN u.error_text ELSE u.error_kind || ': ' || u.error_text END, u.last_failed_at
         FROM u WHERE u.parks IS NOT NULL
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})

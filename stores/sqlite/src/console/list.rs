@@ -37,9 +37,7 @@ pub(super) fn list(view: &View<'_>, list: &List) -> Result<Listing> {
 /// Every record that has the id, with its story.
 pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
     let mut records = find(view, id)?;
-    for record in &mut records {
-        timeline::tell(view, record)?;
-    }
+    timeline::tell(view, &mut records)?;
     Ok(records)
 }
 

@@ -32,10 +32,10 @@ pub(super) fn record(view: &View<'_>, place: i64) -> Result<Option<EventRecord>>
         let mut statement = view.tx.prepare_cached(&view.sql(sql))?;
         let mut rows = statement.query(params![place])?;
         while let Some(row) = rows.next()? {
-            let route = route(row)?;
+            let record = begin(view, row, route(row)?)?;
             match &mut found {
-                Some(record) => record.routes.push(route),
-                None => found = Some(begin(view, row, route)?),
+                Some(found) => found.join(record),
+                None => found = Some(record),
             }
         }
     }
@@ -75,6 +75,7 @@ fn parked_route(row: &Row<'_>) -> rusqlite::Result<RecordedRoute> {
         failed: first
             .zip(last)
             .map(|(first, last)| (Timestamp(first), Timestamp(last))),
+        failed_before: last.filter(|_| first.is_none()).map(Timestamp),
         next_attempt_at: row.get::<_, Option<i64>>("tried_again_at")?.map(Timestamp),
         ..RecordedRoute::new(
             (!destination.is_empty()).then(|| DestinationName::from(destination)),

@@ -1,23 +1,36 @@
 //! What is known of one event, for its story.
 
-use postrider_core::{DestinationName, EventRecord, Left, Original, Story, Timestamp};
+use postrider_core::{DestinationName, EditedAt, EventRecord, Left, Original, Story, Timestamp};
 use rusqlite::{Row, params};
 
 use super::{View, audit, job};
 use crate::error::Result;
 use crate::row;
 
-/// Adds the timeline, and the payload before a person changed it.
-pub(super) fn tell(view: &View<'_>, record: &mut EventRecord) -> Result<()> {
+/// Adds the timelines to the records of one id, and the payloads before a person changed them.
+pub(super) fn tell(view: &View<'_>, records: &mut [EventRecord]) -> Result<()> {
+    let mut edits = Vec::new();
+    for record in &*records {
+        edits.extend(edits_of(view, record)?);
+    }
+    records
+        .iter_mut()
+        .try_for_each(|record| tell_one(view, record, &edits))
+}
+
+fn tell_one(view: &View<'_>, record: &mut EventRecord, edits: &[EditedAt]) -> Result<()> {
     let story = Story {
         enqueued_at: Some(enqueued_at(view, record)?),
         left: left(view, record)?,
         copies: copies(view, record)?,
         deeds: audit::of_event(view, &record.event_id)?,
+        edits: edits.to_vec(),
         jobs: job::verbs(view)?,
     };
     record.timeline = story.tell(record);
-    record.original = original(view, record)?;
+    if let Some(original) = original(view, record)? {
+        record.set_original(original);
+    }
     Ok(())
 }
 
@@ -68,6 +81,20 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Left> {
         detail: row.get::<_, Option<String>>(3)?.unwrap_or_default(),
         failed: failed_at.map(|at| (Timestamp(at), kind, text.unwrap_or_default())),
     })
+}
+
+fn edits_of(view: &View<'_>, record: &EventRecord) -> Result<Vec<EditedAt>> {
+    let sql = view.sql("SELECT edited_at, actor FROM {outbox_original} WHERE seq = ?1");
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let edit = |row: &Row<'_>| {
+        Ok(EditedAt {
+            seq: record.seq,
+            at: Timestamp(row.get(0)?),
+            actor: row.get(1)?,
+        })
+    };
+    let rows = statement.query_map([row::place(record.seq)], edit)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn original(view: &View<'_>, record: &EventRecord) -> Result<Option<Original>> {

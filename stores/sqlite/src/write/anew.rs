@@ -20,13 +20,16 @@ pub(crate) const REFUSE_PARKED: &str =
             first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
-/// The row at ?11 as a row for another destination. Nothing is written where the event stands there already.
+/// The row at ?11 as a row for another destination. Nothing is written where the event stands there already. How it had
+/// failed stays for people to read: without a kind, because one that has a kind is being refused, and without the time
+/// of the first failure, because it has not failed there.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
             {carried})
-     SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
+     SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8,
+            iif(?8 IS NULL, iif(error_kind IS NULL, error_text, error_kind || ': ' || error_text), ?9),
+            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, last_failed_at, ?10), ?10, ?12, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO NOTHING";
 
