@@ -24,7 +24,7 @@ the job begins may be left out.
 Exit code 0 if nothing matches, and then there is no job, except with
 --restored, whose events are not counted before; 1 if --restored is no restore
 or one that has not ended, if --id names an event that was not sent (the others
-are replayed), or the job was stopped.";
+are replayed), if copies are dead, or the job was stopped.";
 
 pub const PAUSE: &str = "\
 Examples:
@@ -147,8 +147,8 @@ Exit code 1 if there is no such job.")]
 Examples:
   postrider job pause $JOB && postrider job resume $JOB
 
-Exit code 1 if it is over, was stopped again, or met rows that the verb does
-not suit.")]
+Exit code 1 if it is over, was stopped again, met rows that the verb does not
+suit, or has copies that are dead.")]
     Resume {
         #[command(flatten)]
         job: JobArg,

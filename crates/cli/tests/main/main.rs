@@ -9,6 +9,7 @@ mod astray;
 mod config;
 mod control;
 mod dead;
+mod dead_copies;
 mod demo;
 mod duties;
 mod edit;
