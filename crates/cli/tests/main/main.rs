@@ -32,3 +32,4 @@ mod restore;
 mod schedule;
 mod stalled;
 mod support;
+mod what_works;
