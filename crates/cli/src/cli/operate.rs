@@ -65,6 +65,19 @@ Examples:
 Replays and the duplicate check need the history: what is removed can neither
 be replayed nor recognised.";
 
+pub const SCHEDULE: &str = "\
+Examples:
+  postrider schedule list
+  postrider schedule move later-1 --in 2h
+  postrider schedule cancel later-1 --reason 'order was cancelled'";
+
+pub const JOB: &str = "\
+Examples:
+  postrider job list
+  postrider job show $JOB
+  postrider job pause $JOB && postrider job resume $JOB
+  postrider job cancel $JOB";
+
 #[derive(Debug, Subcommand)]
 pub enum ScheduleCommand {
     /// List what is scheduled, the next first
