@@ -7,8 +7,8 @@ const QUEUED: &str = "it is queued: a relay publishes it, or parks it within a s
                       with `postrider status`";
 const BEHIND: &str =
     "it goes after the event before it in its key: redrive or discard that one; `postrider show` names it";
-const HELD: &str = "it goes by itself when its destination answers or what is paused is resumed; `postrider show` names a \
-                    pause, and the log of the relay and its /health/outbox a destination that does not answer";
+const HELD: &str = "it goes by itself when its destination answers or what is paused is resumed; `postrider show` \
+                    names a pause, and the relay's log and /health/outbox a destination that does not answer";
 const AT_ITS_TIME: &str = "it leaves at its time; `postrider schedule move ID --in 0s` sends it now";
 const SENT: &str = "it was sent; send a copy with `postrider replay --id`";
 const THROWN_AWAY: &str = "a person threw it away; the service has to write the event again";

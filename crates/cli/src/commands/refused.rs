@@ -9,15 +9,17 @@ use crate::output::cell;
 use crate::wire::Opened;
 
 /// Nothing is left that could be sent again.
-pub const ONLY_COPIES: &str = "its history was removed, and only copies of replays are left of it: `postrider archive restore` reads an archive \
-     back";
+pub const ONLY_COPIES: &str = "its history was removed, and only copies of replays are left of it: `postrider archive \
+                               restore` reads an archive back";
 const GOES_WITH_RESUME: &str =
     "it stays where it is while the outbox is paused: `postrider resume` lets it go on";
-const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no relay holds it for you: pause its key with `postrider pause \
-     --key`, then `postrider resume` the outbox, and give the command with --yes when it is HELD";
-const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with `postrider pause --key`, \
-     then `postrider resume` the outbox; within a second it is SCHEDULED, and then the command works, or its time has \
-     come and it is HELD: `postrider dead discard ID --yes` throws it away";
+const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no relay holds it for you: pause its key \
+                              with `postrider pause --key`, then `postrider resume` the outbox, and give the command \
+                              with --yes when it is HELD";
+const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with \
+                          `postrider pause --key`, then `postrider resume` the outbox; soon it is SCHEDULED, and then \
+                          the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \
+                          throws it away";
 
 /// An event, its state, and what would work.
 #[derive(Debug, PartialEq, Eq)]

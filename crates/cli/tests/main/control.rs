@@ -9,7 +9,8 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
     place
         .run_with(&pause, &[("USER", "ann")])
         .expect(0)
-        .says("the destination events is paused, and relays obey within 4s; `postrider resume --destination events` lets it go on");
+        .says("the destination events is paused, and relays obey within 4s; ")
+        .says("`postrider resume --destination events` lets it go on");
     let status = place.run(&["status", "--json"]).expect(0).json();
     assert_eq!(
         (&status["controls"][0]["name"], &status["controls"][0]["actor"]),
