@@ -225,7 +225,7 @@ Examples:
     Events(EventsArgs),
 
     /// Look after events that need a person
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = dead::EXAMPLES)]
     Dead(DeadCommand),
 
     /// Send events again that were sent
@@ -237,7 +237,7 @@ Examples:
     Replay(ReplayArgs),
 
     /// Look after events whose time has not come
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = operate::SCHEDULE)]
     Schedule(ScheduleCommand),
 
     /// Stop publishing: an outbox, a destination or a key
@@ -256,7 +256,7 @@ Examples:
     Limit(LimitArgs),
 
     /// Look after long work: bulk redrives, discards, replays
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = operate::JOB)]
     Job(JobCommand),
 
     /// Show who did what, the newest first
@@ -286,7 +286,7 @@ Examples:
     Inbox(InboxCommand),
 
     /// Keep the history in files: compressed lines of JSON with checksums
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = archive::EXAMPLES)]
     Archive(ArchiveCommand),
 }
 

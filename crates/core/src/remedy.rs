@@ -7,8 +7,8 @@ const QUEUED: &str = "it is queued: a relay publishes it, or parks it within a s
                       with `postrider status`";
 const BEHIND: &str =
     "it goes after the event before it in its key: redrive or discard that one; `postrider show` names it";
-const HELD: &str = "it goes by itself when its destination answers or is resumed; `postrider status` says which one is \
-                    down or paused";
+const HELD: &str = "it goes by itself when its destination answers or what is paused is resumed; `postrider show` \
+                    names a pause, and the relay's log and /health/outbox a destination that does not answer";
 const AT_ITS_TIME: &str = "it leaves at its time; `postrider schedule move ID --in 0s` sends it now";
 const SENT: &str = "it was sent; send a copy with `postrider replay --id`";
 const THROWN_AWAY: &str = "a person threw it away; the service has to write the event again";
@@ -94,8 +94,17 @@ fn postpone(status: Status) -> &'static str {
     match status {
         Status::Pending => NOT_PARKED_YET,
         Status::Scheduled => AGAIN,
-        Status::Retrying | Status::Waiting | Status::Held => {
-            "its time has come: it is being delivered; `postrider pause` stops its destination or key"
+        Status::Retrying => {
+            "its time has come, and it was refused: it is tried again by itself; `postrider dead redrive ID` tries it \
+             at once, `postrider dead discard ID` throws it away"
+        }
+        Status::Waiting => {
+            "its time has come, and it waits for the event before it in its key: redrive or discard that one; \
+             `postrider show` names it"
+        }
+        Status::Held => {
+            "its time has come, and a pause or a destination that does not answer holds it: `postrider show` names a \
+             pause, the log of the relay such a destination; `postrider dead discard ID --yes` throws it away"
         }
         Status::DeadLetter => TIME_HAS_FAILED,
         Status::Published => SENT,
@@ -105,8 +114,17 @@ fn postpone(status: Status) -> &'static str {
 
 fn cancel(status: Status) -> &'static str {
     match status {
-        Status::Retrying | Status::Waiting | Status::Held => {
-            "its time has come: it is being delivered; `postrider dead discard ID --yes` throws it away all the same"
+        Status::Retrying => {
+            "its time has come, and it was refused: it is tried again by itself; `postrider dead discard ID` throws it \
+             away"
+        }
+        Status::Waiting => {
+            "its time has come, and it waits for the event before it in its key; `postrider dead discard ID --yes` \
+             throws it away all the same"
+        }
+        Status::Held => {
+            "its time has come, and a pause or a destination that does not answer holds it; `postrider dead discard ID \
+             --yes` throws it away all the same"
         }
         Status::Pending | Status::Scheduled | Status::DeadLetter => postpone(status),
         Status::Published | Status::Discarded => discard(status),

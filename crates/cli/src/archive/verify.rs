@@ -64,7 +64,7 @@ pub fn gap(before: &Folder, folder: &Folder) -> Option<String> {
 
 /// What keeps the archive from being used.
 pub fn damaged(fault: String) -> Failure {
-    Failure::backend(fault)
+    Failure::found(fault)
         .advice("`postrider archive verify` finds all that is wrong; restore from another copy")
 }
 

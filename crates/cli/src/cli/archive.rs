@@ -10,6 +10,16 @@ use super::OutboxArg;
 use crate::args::moment;
 use crate::config::duration;
 
+pub const EXAMPLES: &str = "\
+Examples:
+  postrider archive write --dir archive --older-than 1d
+  postrider archive write --dir archive \\
+    && postrider archive verify --dir archive
+  postrider archive write --dir archive \\
+    && postrider archive restore --dir archive
+
+`postrider replay --restored JOB` sends what a restore has read back.";
+
 #[derive(Debug, Subcommand)]
 pub enum ArchiveCommand {
     /// Write what was published and is in no file yet
@@ -49,8 +59,9 @@ Examples:
 
 A restore that was broken off goes on with --job, in the range it was begun with.
 
-Exit code 1 if there is no archive of that time or no such job, if a folder is
-missing at an end of that time, or if somebody has paused or cancelled it.")]
+Exit code 1 if there is no archive of that time or no such job, if a file is
+missing or was changed (then nothing is restored), if a folder is missing at an
+end of that time, or if somebody has paused or cancelled it.")]
     Restore {
         #[command(flatten)]
         place: ArchiveArgs,

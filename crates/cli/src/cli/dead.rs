@@ -4,6 +4,17 @@ use clap::{ArgAction, Subcommand};
 
 use crate::args::{ActArgs, DeadArgs, EditArgs};
 
+pub const EXAMPLES: &str = "\
+Examples:
+  postrider dead list --group
+  postrider dead show dead-1
+  postrider dead redrive dead-1
+  postrider dead redrive --kind no_route --dry-run
+  postrider dead discard dead-1 --reason 'test data'
+
+Look at the groups first: many events may have one cause. Later events of a
+dead event's key wait until it is redriven or discarded.";
+
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
     /// List dead and stalled events with what went wrong and what to do

@@ -24,7 +24,7 @@ the job begins may be left out.
 Exit code 0 if nothing matches, and then there is no job, except with
 --restored, whose events are not counted before; 1 if --restored is no restore
 or one that has not ended, if --id names an event that was not sent (the others
-are replayed), or the job was stopped.";
+are replayed), if copies are dead, or the job was stopped.";
 
 pub const PAUSE: &str = "\
 Examples:
@@ -64,6 +64,19 @@ Examples:
 
 Replays and the duplicate check need the history: what is removed can neither
 be replayed nor recognised.";
+
+pub const SCHEDULE: &str = "\
+Examples:
+  postrider schedule list
+  postrider schedule move later-1 --in 2h
+  postrider schedule cancel later-1 --reason 'order was cancelled'";
+
+pub const JOB: &str = "\
+Examples:
+  postrider job list
+  postrider job show $JOB
+  postrider job pause $JOB && postrider job resume $JOB
+  postrider job cancel $JOB";
 
 #[derive(Debug, Subcommand)]
 pub enum ScheduleCommand {
@@ -147,8 +160,8 @@ Exit code 1 if there is no such job.")]
 Examples:
   postrider job pause $JOB && postrider job resume $JOB
 
-Exit code 1 if it is over, was stopped again, or met rows that the verb does
-not suit.")]
+Exit code 1 if it is over, was stopped again, met rows that the verb does not
+suit, or has copies that are dead.")]
     Resume {
         #[command(flatten)]
         job: JobArg,

@@ -53,7 +53,9 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
     match args.ids.is_empty() {
         true => matching(&opened, out, args, verb, total).await,
         false => {
+            total.is_narrowed = !args.filter.is_empty();
             for outbox in &opened {
+                total.enter(outbox).await?;
                 for id in &args.ids {
                     let named = Named {
                         verb: &verb,
@@ -88,6 +90,7 @@ async fn matching(
     let filter = args.matching(&verb);
     let mut counted = Vec::new();
     for outbox in opened {
+        total.enter(outbox).await?;
         counted.push((outbox, would(outbox, &verb, &filter, out).await?));
         total.leave_out(others(outbox, &filter).await?);
     }
@@ -119,6 +122,7 @@ async fn matching(
             filter: filter.clone(),
             actor: actor(),
         };
+        total.enter(outbox).await?;
         let job = outbox.console.begin(job).await;
         let job = job.map_err(|error| Failure::store(&outbox.name, &error))?;
         let drive = Drive {

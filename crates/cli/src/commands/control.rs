@@ -1,11 +1,13 @@
 //! `postrider pause`, `resume` and `limit`: kept in the database, so every relay obeys and everybody sees it.
 
+use std::time::Duration;
+
 use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope};
 use serde_json::{Value, json};
 
 use super::ask::actor;
 use crate::args::{LimitArgs, PauseArgs};
-use crate::config::{Config, Outbox, suggestion};
+use crate::config::{Config, Outbox, duration, suggestion};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, key, time};
 use crate::wire::{self, Opened};
@@ -23,8 +25,11 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
     for (name, outbox) in chosen {
         let opened = wire::ready(name, outbox).await?;
         change(&opened, Control::Pause(scope.clone())).await?;
+        // A relay hears of it when it renews its lease, in thirds of it; to the whole second above.
+        let renewal = config.relay.settings.lease.as_secs_f64() / 3.0;
+        let within = duration::show(Duration::from_secs(renewal.ceil() as u64));
         let text = format!(
-            "{}: {} is paused; `{}` lets it go on",
+            "{}: {} is paused, and relays obey within {within}; `{}` lets it go on",
             opened.name,
             said(&scope),
             undone_by(config, &opened.name, &scope)
@@ -86,7 +91,8 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
         let mut controls = in_force(&opened).await?.into_iter();
         let decided = controls.find(|one| one.scope == scope);
         let limits = decided.map(|one| one.limits).unwrap_or_default();
-        let mut value = answer(outbox, &scope, "limited");
+        let done = if args.reset { "unlimited" } else { "limited" };
+        let mut value = answer(outbox, &scope, done);
         value["max_rate"] = json!(limits.max_rate);
         value["max_in_flight"] = json!(limits.max_in_flight);
         let text = match limits == Limits::default() {

@@ -114,8 +114,9 @@ fn blocks(entries: &[Entry]) -> String {
         let destination = route.destination.as_ref().map_or("-", |name| name.as_str());
         let lines = [
             format!(
-                "{}  {}: {}",
+                "{}{}  {}: {}",
                 whole(record.event_id.as_str()),
+                record.replay.as_ref().map_or("", |_| " (copy)"),
                 state(route),
                 cell(kind)
             ),

@@ -4,11 +4,13 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{EventId, Job, JobKind, JobState, JobVerb, Replay, Status, Step, StoreError};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
+use super::job;
 use super::progress::{Pace, Progress};
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::output::{Output, deliveries};
 use crate::wire::Opened;
 
@@ -76,6 +78,7 @@ impl Drive<'_> {
                 .await;
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
+        driven.dead = job::dead(self.outbox, &driven.job).await?;
         Ok(driven)
     }
 
@@ -120,6 +123,8 @@ pub struct Driven {
     pub touched: u64,
     /// Rows that the verb did not suit, the first of them.
     pub refused: Vec<(EventId, Status)>,
+    /// Copies of a replay that need a person.
+    dead: u64,
 }
 
 impl Driven {
@@ -129,6 +134,7 @@ impl Driven {
             job,
             touched: 0,
             refused: Vec::new(),
+            dead: 0,
         }
     }
 
@@ -147,6 +153,20 @@ impl Driven {
         self.job.state == JobState::Done && self.job.touched + self.job.refused == 0
     }
 
+    /// How the command that drove it ends: what is left to a relay is fine, what is left to a person is not.
+    pub fn done(&self) -> Done {
+        let stopped = matches!(self.job.state, JobState::Paused | JobState::Cancelled);
+        match stopped || self.dead > 0 || !self.refused.is_empty() {
+            true => Done::Found,
+            false => Done::Fine,
+        }
+    }
+
+    /// The job as JSON.
+    pub fn value(&self) -> Value {
+        job::value_with(&self.outbox, &self.job, self.dead)
+    }
+
     /// One line: which job it was, and what is left of it.
     pub fn text(&self) -> String {
         let Job { id, waiting, .. } = &self.job;
@@ -154,14 +174,29 @@ impl Driven {
         if self.job.refused > 0 {
             done.push_str(&format!(", {} refused", self.job.refused));
         }
-        match self.job.state {
-            JobState::Paused => format!("job {id}: paused after {done}; `postrider job resume {id}` goes on"),
-            JobState::Cancelled => format!("job {id}: cancelled after {done}"),
-            JobState::Done if *waiting == 0 => format!("job {id}: done, {done}"),
-            JobState::Done | JobState::Running => format!(
+        if self.dead > 0 {
+            done.push_str(&format!(", {} of them dead", self.dead));
+        }
+        let text = match (self.job.state, *waiting) {
+            (JobState::Paused, _) => {
+                format!("job {id}: paused after {done}; `postrider job resume {id}` goes on")
+            }
+            (JobState::Cancelled, _) => format!("job {id}: cancelled after {done}"),
+            (JobState::Done, 0) => format!("job {id}: done, {done}"),
+            // Some of them may stand behind a dead one, which no relay sends.
+            (JobState::Done | JobState::Running, _) if self.dead > 0 => {
+                format!(
+                    "job {id}: {done}, {waiting} not sent yet; those behind a dead one of their key wait for it"
+                )
+            }
+            (JobState::Done | JobState::Running, _) => format!(
                 "job {id}: {done}, {waiting} of them not sent yet: a running relay sends them, and `postrider job \
                  show {id}` tells how many are left"
             ),
+        };
+        match self.dead {
+            0 => text,
+            _ => format!("{text}\n{}", job::about_dead(&self.job)),
         }
     }
 }

@@ -20,8 +20,10 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
         actor: actor(),
     };
     let mut total = Total::new(("edit", "edited and redriven"), false);
+    total.is_narrowed = args.destination.is_some();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let opened = wire::ready(name, outbox).await?;
+        total.enter(&opened).await?;
         // What can never be sent is refused before anybody is asked.
         let chunk = make(&opened, edit.clone()).await?;
         if chunk.touched == 0 {

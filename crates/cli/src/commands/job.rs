@@ -1,6 +1,6 @@
 //! `postrider job`: long work that somebody began, and who goes on with it.
 
-use postrider_core::{Job, JobId, JobKind, JobState, JobVerb, Verb};
+use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, List, Status, Verb};
 use serde_json::{Value, json};
 
 use super::ask::actor;
@@ -69,7 +69,7 @@ fn row(outbox: &str, job: &Job) -> Vec<String> {
 /// Everything known about one job.
 pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
     let (opened, job) = find(config, &wanted).await?;
-    tell(out, &opened.name, &job)
+    tell(out, &opened, &job).await
 }
 
 /// Goes on with a job: one that was paused, or one that nobody drives any more.
@@ -121,12 +121,48 @@ fn by_id(job: &Job) -> String {
 
 /// Tells how a job that was driven ended.
 pub fn finish(out: Output, driven: &Driven) -> Result<Done, Failure> {
-    out.either(&value(&driven.outbox, &driven.job), driven.text())?;
-    Ok(match driven.job.state {
-        _ if !driven.refused.is_empty() => Done::Found,
-        JobState::Done | JobState::Running => Done::Fine,
-        JobState::Paused | JobState::Cancelled => Done::Found,
-    })
+    out.either(&driven.value(), driven.text())?;
+    Ok(driven.done())
+}
+
+/// Events of one page while dead copies are counted.
+const PAGE: u32 = 1_000;
+
+/// How many copies of a replay are dead. A job is done when nothing of it is left to a relay, so only this tells
+/// whether they arrived.
+pub async fn dead(opened: &Opened, job: &Job) -> Result<u64, Failure> {
+    if !matches!(job.kind, JobKind::Replay(_)) {
+        return Ok(0);
+    }
+    let filter = Filter {
+        replay: Some(job.id.clone()),
+        status: vec![Status::DeadLetter],
+        ..Filter::default()
+    };
+    let (mut dead, mut from) = (0, None);
+    loop {
+        let list = List {
+            from,
+            ..List::first(PAGE, filter.clone())
+        };
+        let listing = opened.console.list(list).await;
+        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
+        let copies = listing.events.iter().map(|record| filter.matching(record).len());
+        dead += copies.sum::<usize>() as u64;
+        from = listing.next;
+        if from.is_none() {
+            return Ok(dead);
+        }
+    }
+}
+
+/// What a person does about dead copies.
+pub fn about_dead(job: &Job) -> String {
+    format!(
+        "`postrider events --replay {} --status dead` lists the dead copies: mend what `postrider dead show ID` tells, \
+         then send them with `postrider dead redrive ID`",
+        job.id
+    )
 }
 
 /// Stops a job for a while.
@@ -151,7 +187,7 @@ async fn change(
         return Err(over(&job, word));
     }
     let job = steer(&opened, &job, verb).await?;
-    tell(out, &opened.name, &job)
+    tell(out, &opened, &job).await
 }
 
 fn over(job: &Job, word: &str) -> Failure {
@@ -203,9 +239,11 @@ async fn find(config: &Config, wanted: &Wanted<'_>) -> Result<(Opened, Job), Fai
     )
 }
 
-fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
+async fn tell(out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> {
+    let dead = dead(opened, job).await?;
+    let outbox = opened.name.as_str();
     if out.is_json() {
-        out.value(&value(outbox, job))?;
+        out.value(&value_with(outbox, job, dead))?;
         return Ok(Done::Fine);
     }
     let mut lines = vec![
@@ -223,6 +261,7 @@ fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
         JobKind::Act(Verb::Discard(reason)) => lines.push(("reason", cell(reason))),
         JobKind::Replay(replay) => {
             lines.push(("not sent", job.waiting.to_string()));
+            lines.push(("dead", dead.to_string()));
             let since = replay.since.map(|at| format!("from {} ", time(at)));
             let until = time(replay.until.unwrap_or(job.begun_at));
             lines.push(("published", format!("{}until {until}", since.unwrap_or_default())));
@@ -237,7 +276,19 @@ fn tell(out: Output, outbox: &str, job: &Job) -> Result<Done, Failure> {
     if matches!(job.state, JobState::Running | JobState::Paused) {
         out.line(format!("{:<11} {}", "go on with", goes_on_by(job)))?;
     }
+    if dead > 0 {
+        out.line(format!("{:<11} {}", "what to do", about_dead(job)))?;
+    }
     Ok(Done::Fine)
+}
+
+/// The job as JSON, with how many copies of a replay are dead, for which they have to be counted.
+pub fn value_with(outbox: &str, job: &Job, dead: u64) -> Value {
+    let mut value = value(outbox, job);
+    if let JobKind::Replay(_) = job.kind {
+        value["dead"] = dead.into();
+    }
+    value
 }
 
 /// The job as JSON.

@@ -21,6 +21,7 @@ mod page;
 mod progress;
 pub mod purge;
 mod record;
+mod refused;
 pub mod replay;
 pub mod route;
 pub mod run;

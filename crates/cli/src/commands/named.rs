@@ -1,9 +1,12 @@
 //! A verb for one event that was named: one short transaction, beside running relays.
 
-use postrider_core::{Act, EventId, Filter, Status, Verb};
+use std::collections::BTreeSet;
+
+use postrider_core::{Act, EventId, EventRecord, Filter, Status, Verb};
 
 use super::ask::actor;
 use super::progress::STEP;
+use super::refused::states;
 use super::total::Total;
 use crate::failure::Failure;
 use crate::wire::Opened;
@@ -24,8 +27,8 @@ pub struct Named<'a> {
 enum Suits {
     /// Its rows in these states; empty: whatever the store says.
     Rows(Vec<Status>),
-    /// None of them: this is the worst of its states.
-    Not(Status),
+    /// None of them: this is the worst of its states, and whether only copies are left of it.
+    Not(Status, bool),
     /// It failed nowhere and goes out by itself.
     Moves(Status),
     /// There is no such event here.
@@ -38,9 +41,9 @@ impl Named<'_> {
         match self.suits(outbox, id).await? {
             Suits::Unknown => return Ok(()),
             Suits::Rows(status) => self.filter.status = status,
-            Suits::Not(status) => {
+            Suits::Not(status, only_copies) => {
                 total.found.insert(id.to_owned());
-                total.refused.push((id.to_owned(), status));
+                total.refuse(id, status, only_copies);
                 return Ok(());
             }
             Suits::Moves(status) => {
@@ -49,7 +52,8 @@ impl Named<'_> {
                 return Ok(());
             }
         }
-        let mut from = None;
+        let before = total.touched;
+        let (mut refused, mut from) = (BTreeSet::new(), None);
         loop {
             let act = Act {
                 verb: self.verb.clone(),
@@ -65,11 +69,29 @@ impl Named<'_> {
             if chunk.touched > 0 || !chunk.refused.is_empty() {
                 total.found.insert(id.to_owned());
             }
-            total.add(chunk);
+            total.touched += chunk.touched;
+            refused.extend(chunk.refused.into_iter().map(|(_, status)| status));
             if from.is_none() {
-                return Ok(());
+                break;
             }
         }
+        let mut only_copies = false;
+        if total.touched == before && !refused.is_empty() {
+            let (states, copies) = states(&shown(outbox, id).await?);
+            only_copies = copies;
+            // A copy is refused as well, and says nothing about the event.
+            let of_event: BTreeSet<Status> = refused
+                .intersection(&states.into_iter().collect())
+                .copied()
+                .collect();
+            if !of_event.is_empty() {
+                refused = of_event;
+            }
+        }
+        for status in refused {
+            total.refuse(id, status, only_copies);
+        }
+        Ok(())
     }
 
     async fn suits(&self, outbox: &Opened, id: &str) -> Result<Suits, Failure> {
@@ -78,15 +100,23 @@ impl Named<'_> {
         if wanted.is_empty() && !discards {
             return Ok(Suits::Rows(Vec::new()));
         }
-        let records = outbox.console.show(EventId::from(id)).await;
-        let records = records.map_err(|error| Failure::store(&outbox.name, &error))?;
-        let routes = records.iter().flat_map(|record| &record.routes);
-        let states: Vec<Status> = routes.map(|route| route.status).collect();
+        let records = shown(outbox, id).await?;
         Ok(match wanted.is_empty() {
-            true => suits_discard(&states),
-            false => suits_only(&states, wanted),
+            true => suits_discard(&all(&records)),
+            false => suits_only(&records, wanted),
         })
     }
+}
+
+async fn shown(outbox: &Opened, id: &str) -> Result<Vec<EventRecord>, Failure> {
+    let records = outbox.console.show(EventId::from(id)).await;
+    records.map_err(|error| Failure::store(&outbox.name, &error))
+}
+
+/// The states of an event and of its copies: a verb is for both.
+fn all(records: &[EventRecord]) -> Vec<Status> {
+    let routes = records.iter().flat_map(|record| &record.routes);
+    routes.map(|route| route.status).collect()
 }
 
 /// A healthy event must not be thrown away for a slip in an id.
@@ -102,11 +132,12 @@ fn suits_discard(states: &[Status]) -> Suits {
     }
 }
 
-fn suits_only(states: &[Status], wanted: &[Status]) -> Suits {
-    let worst = states.iter().min_by_key(|status| status.severity());
-    match (states.iter().any(|status| wanted.contains(status)), worst) {
+fn suits_only(records: &[EventRecord], wanted: &[Status]) -> Suits {
+    let (states, only_copies) = states(records);
+    let suits = all(records).iter().any(|status| wanted.contains(status));
+    match (suits, states.first()) {
         (true, _) => Suits::Rows(wanted.to_vec()),
-        (false, Some(worst)) => Suits::Not(*worst),
+        (false, Some(worst)) => Suits::Not(*worst, only_copies),
         (false, None) => Suits::Unknown,
     }
 }

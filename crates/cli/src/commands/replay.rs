@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{
     DestinationName, EventId, Filter, JobId, JobKind, JobState, List, NewJob, Replay, Status, Timestamp,
-    remedy,
 };
 use serde_json::json;
 
@@ -14,6 +13,7 @@ use super::control::known;
 use super::drive::Drive;
 use super::job;
 use super::progress::Progress;
+use super::refused::{ONLY_COPIES, Refused, is_paused, states, what_works};
 use crate::args::ReplayArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
@@ -68,7 +68,11 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     if args.dry_run || of == Some(0) {
         let touched = counted.map_or(restored.unwrap_or(0), |one| one.events);
         let value = json!({
-            "outbox": name, "touched": touched, "exact": of.is_some(), "dry_run": args.dry_run, "not_sent": unsent,
+            "outbox": name,
+            "touched": touched,
+            "exact": of.is_some(),
+            "dry_run": args.dry_run,
+            "not_sent": unsent.iter().map(Refused::value).collect::<Vec<_>>(),
         });
         let text = match args.dry_run {
             true => format!("{events} would be replayed"),
@@ -90,55 +94,71 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         stop: &stop,
     };
     let driven = drive.on(job).await?;
-    let done = job::finish(out, &driven)?;
+    let mut value = driven.value();
+    value["not_sent"] = unsent.iter().map(Refused::value).collect();
+    out.either(&value, driven.text())?;
     if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
         return Err(nothing_of(id, args));
     }
     Ok(match told(&unsent) {
-        Done::Fine => done,
+        Done::Fine => driven.done(),
         Done::Found => Done::Found,
     })
 }
 
 /// Which of the events that were named are not replayed, and why. A filter may match nothing, as for every verb; an
 /// event that was named should be there.
-async fn unsent(opened: &Opened, args: &ReplayArgs, sent: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
+async fn unsent(
+    opened: &Opened,
+    args: &ReplayArgs,
+    sent: &BTreeSet<String>,
+) -> Result<Vec<Refused>, Failure> {
     let mut unsent = Vec::new();
     let named: BTreeSet<&String> = args.id.iter().collect();
     for id in named.into_iter().filter(|id| !sent.contains(*id)) {
         let records = opened.console.show(EventId::from(id.as_str())).await;
         let records = records.map_err(|error| Failure::store(&opened.name, &error))?;
-        let routes = records.iter().flat_map(|record| &record.routes);
-        let mut states: Vec<Status> = routes.map(|route| route.status).collect();
-        // The worst first: what is to be done about that one is told.
-        states.sort_unstable_by_key(|status| status.severity());
-        states.dedup();
-        let why = match states.as_slice() {
-            [] => "there is no such event; the history is removed after its retention, and `postrider archive \
+        let (states, only_copies) = states(&records);
+        let remedy = match states.as_slice() {
+            [] => {
+                "there is no such event; the history is removed after its retention, and `postrider archive \
                    restore` reads an archive back"
-                .to_owned(),
-            states if states.contains(&Status::Published) => {
-                "was sent, but not as the other options say: leave them out; `postrider show` tells when it was sent \
-                 and where to"
-                    .to_owned()
             }
-            [worst, ..] => {
-                let names: Vec<&str> = states.iter().map(|status| status.as_str()).collect();
-                format!(
-                    "was not sent: it is {}: {}",
-                    names.join(", "),
-                    remedy("replay", *worst)
-                )
-            }
+            _ if only_copies => ONLY_COPIES,
+            states if states.contains(&Status::Published) => match is_narrowed(args) {
+                true => {
+                    "was sent, but not as the other options say: leave them out; `postrider show` tells when it \
+                         was sent and where to"
+                }
+                false => "was sent while the command ran: give it again",
+            },
+            [worst, ..] => what_works("replay", *worst, is_paused(opened).await?),
         };
-        unsent.push(format!("{}: {why}", cell(id)));
+        unsent.push(Refused {
+            id: id.clone(),
+            status: states.first().copied().filter(|_| !only_copies),
+            remedy,
+        });
     }
     Ok(unsent)
 }
 
-fn told(unsent: &[String]) -> Done {
-    for line in unsent {
-        eprintln!("{line}");
+/// Whether more than ids and the destination of the copies was given.
+fn is_narrowed(args: &ReplayArgs) -> bool {
+    let ids = Filter {
+        event_id: filter(args).event_id,
+        ..Filter::default()
+    };
+    args.since.is_some() || args.until.is_some() || filter(args) != ids
+}
+
+fn told(unsent: &[Refused]) -> Done {
+    for one in unsent {
+        let state = match one.status {
+            None | Some(Status::Published) => String::new(),
+            Some(status) => format!("was not sent: it is {}: ", status.as_str()),
+        };
+        eprintln!("{}: {state}{}", cell(&one.id), one.remedy);
     }
     match unsent.is_empty() {
         true => Done::Fine,
@@ -166,7 +186,7 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
 
 /// A restore that was made had rows; where none is found they are gone, or the other options leave them out.
 fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
-    let is_narrowed = args.since.is_some() || args.until.is_some() || filter(args) != Filter::default();
+    let is_narrowed = is_narrowed(args) || !args.id.is_empty();
     let text = match is_narrowed {
         true => format!(
             "nothing of the restore {} is left that the other options mean",

@@ -103,6 +103,7 @@ async fn act(
     let mut total = Total::new(words, false);
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
         let opened = wire::ready(name, outbox).await?;
+        total.enter(&opened).await?;
         for id in wanted.ids {
             let filter = Filter {
                 status: vec![Status::Scheduled],

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_admin::{Health, Seen};
-use postrider_core::{Job, LiveRelay, Stats, Status};
+use postrider_core::{InForce, Job, LiveRelay, Scope, Stats, Status};
 use serde_json::{Value, json};
 
 use super::{control, job};
@@ -34,7 +34,11 @@ pub async fn status(
         if out.is_json() {
             out.value(&value(name, &seen, &health))?;
         }
-        relays.extend(running(&seen.stats, starts(config, name)).map(|text| format!("{name}: {text}")));
+        relays.extend(
+            running(&seen.stats, &seen.controls, starts(config, name))
+                .into_iter()
+                .map(|text| format!("{name}: {text}")),
+        );
         decisions.extend(
             seen.controls
                 .iter()
@@ -122,13 +126,14 @@ fn starts(config: &Config, outbox: &str) -> &'static str {
     }
 }
 
-/// Who publishes, and what nobody does: the first thing to know where events stay.
-fn running(stats: &Stats, starts: &str) -> impl Iterator<Item = String> {
+/// Who has which part, and what nobody has: the first thing to know where events stay. Whether a destination takes them
+/// only the relay knows.
+fn running(stats: &Stats, controls: &[InForce], starts: &str) -> Vec<String> {
     let owned: usize = stats.relays.iter().map(|relay| relay.shards.len()).sum();
     let total = usize::from(stats.shards);
     let of = |shards: usize| match (shards, total) {
-        (0, _) => "nothing yet".to_owned(),
-        (all, total) if all == total => "everything".to_owned(),
+        (0, _) => "no shard yet".to_owned(),
+        (all, total) if all == total => "every shard".to_owned(),
         (some, total) => format!("{some} of {total} shards"),
     };
     let nobody = match (stats.relays.is_empty(), total.saturating_sub(owned)) {
@@ -141,11 +146,17 @@ fn running(stats: &Stats, starts: &str) -> impl Iterator<Item = String> {
             "{left} of {total} shards are nobody's yet: their events wait"
         )),
     };
+    let mut pauses = controls.iter().filter(|one| one.paused);
+    let paused = match pauses.clone().any(|one| one.scope == Scope::Outbox) {
+        true => ", but the outbox is paused: nothing is published",
+        false if pauses.next().is_some() => "; what is paused is not published",
+        false => "",
+    };
     let relays = stats.relays.iter().map(|relay| {
         let (name, owns) = (cell(&relay.relay.0), of(relay.shards.len()));
-        format!("the relay {name} is running and publishes {owns}")
+        format!("the relay {name} is running and owns {owns}{paused}")
     });
-    relays.collect::<Vec<_>>().into_iter().chain(nobody)
+    relays.chain(nobody).collect()
 }
 
 fn relay(relay: &LiveRelay) -> Value {
@@ -239,16 +250,16 @@ mod tests {
                 relays,
                 ..Stats::default()
             };
-            running(&stats, "postrider run").collect::<Vec<_>>().join("; ")
+            running(&stats, &[], "postrider run").join("; ")
         };
         assert!(said(Vec::new()).starts_with("no relay is running"));
         assert_eq!(
             said(vec![relay("a", 0..4), relay("b", 0..0)]),
-            "the relay a is running and publishes everything; the relay b is running and publishes nothing yet"
+            "the relay a is running and owns every shard; the relay b is running and owns no shard yet"
         );
         assert_eq!(
             said(vec![relay("a", 0..1)]),
-            "the relay a is running and publishes 1 of 4 shards; 3 of 4 shards are nobody's yet: their events wait"
+            "the relay a is running and owns 1 of 4 shards; 3 of 4 shards are nobody's yet: their events wait"
         );
         assert!(said(vec![relay("a", 0..0)]).ends_with("no relay has its lease"));
     }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use postrider_core::{Chunk, EventId, JobState, Status, remedy};
+use postrider_core::{Chunk, EventId, JobState, Status};
 use serde_json::{Value, json};
 
 use super::drive::Driven;
-use super::job;
+use super::refused::{self, ONLY_COPIES, Refused, what_works};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, deliveries};
+use crate::wire::Opened;
 
 /// Refusals that a text names; scripts get all that are known.
 const NAMED: usize = 20;
@@ -20,15 +21,19 @@ pub struct Total {
     pub dry_run: bool,
     pub touched: u64,
     /// Events that are in a state which the verb does not work on.
-    pub refused: Vec<(String, Status)>,
+    refused: Vec<Refused>,
     /// Events that were not discarded because they go out by themselves.
     pub moving: Vec<(String, Status)>,
     /// Ids that were named and found in some outbox.
     pub found: BTreeSet<String>,
+    /// Whether more than ids was given: an event that was named may be there and not be meant.
+    pub is_narrowed: bool,
     /// Outboxes that were not begun with, because somebody stopped it.
     pub left: Vec<String>,
-    /// Events that match a filter but for the state they are in.
-    left_out: BTreeMap<Status, u64>,
+    /// Whether the outbox that is being worked on is paused.
+    is_paused: bool,
+    /// Events that match a filter but for the state they are in, and whether their outbox is paused.
+    left_out: BTreeMap<(Status, bool), u64>,
     jobs: Vec<Driven>,
 }
 
@@ -41,35 +46,59 @@ impl Total {
             refused: Vec::new(),
             moving: Vec::new(),
             found: BTreeSet::new(),
+            is_narrowed: false,
             left: Vec::new(),
+            is_paused: false,
             left_out: BTreeMap::new(),
             jobs: Vec::new(),
         }
     }
 
+    /// Goes on with another outbox: what works in it depends on whether it is paused.
+    pub async fn enter(&mut self, outbox: &Opened) -> Result<(), Failure> {
+        self.is_paused = refused::is_paused(outbox).await?;
+        Ok(())
+    }
+
     /// One step without a job.
     pub fn add(&mut self, chunk: Chunk) {
         self.touched += chunk.touched;
-        self.refuse(chunk.refused);
+        self.refuse_all(chunk.refused);
     }
 
     /// A whole job, or as much of it as was done.
     pub fn add_job(&mut self, mut driven: Driven) {
         self.touched += driven.touched;
-        self.refuse(std::mem::take(&mut driven.refused));
+        self.refuse_all(std::mem::take(&mut driven.refused));
         self.jobs.push(driven);
     }
 
     /// What a filter did not mean in one outbox.
     pub fn leave_out(&mut self, others: BTreeMap<Status, u64>) {
         for (status, rows) in others {
-            *self.left_out.entry(status).or_default() += rows;
+            *self.left_out.entry((status, self.is_paused)).or_default() += rows;
         }
     }
 
-    fn refuse(&mut self, refused: Vec<(EventId, Status)>) {
-        let refused = refused.into_iter().map(|(id, status)| (id.to_string(), status));
-        self.refused.extend(refused);
+    /// The verb does not work on the state that an event is in.
+    pub fn refuse(&mut self, id: &str, status: Status, only_copies: bool) {
+        let verb = self.words.0;
+        let sends = !matches!(verb, "discard" | "cancel");
+        let remedy = match only_copies && sends && status == Status::Published {
+            true => ONLY_COPIES,
+            false => what_works(verb, status, self.is_paused),
+        };
+        self.refused.push(Refused {
+            id: id.to_owned(),
+            status: Some(status),
+            remedy,
+        });
+    }
+
+    fn refuse_all(&mut self, refused: Vec<(EventId, Status)>) {
+        for (id, status) in refused {
+            self.refuse(id.as_str(), status, false);
+        }
     }
 
     /// Nothing matched, which is no problem unless somebody named an event.
@@ -95,28 +124,18 @@ impl Total {
     }
 
     fn value(&self, unknown: &[&String]) -> Value {
-        let refused: Vec<Value> = self
-            .refused
-            .iter()
-            .chain(&self.moving)
-            .map(|(id, status)| {
-                json!({
-                    "event_id": id,
-                    "status": status.as_str(),
-                    "remedy": remedy(self.words.0, *status),
-                })
-            })
-            .collect();
-        let jobs: Vec<Value> = self
-            .jobs
-            .iter()
-            .map(|driven| job::value(&driven.outbox, &driven.job))
-            .collect();
-        let left_out: BTreeMap<&str, u64> = self
-            .left_out
-            .iter()
-            .map(|(status, rows)| (status.as_str(), *rows))
-            .collect();
+        let moving = self.moving.iter().map(|(id, status)| Refused {
+            id: id.clone(),
+            status: Some(*status),
+            remedy: what_works(self.words.0, *status, false),
+        });
+        let refused = self.refused.iter().map(Refused::value);
+        let refused: Vec<Value> = refused.chain(moving.map(|one| one.value())).collect();
+        let jobs: Vec<Value> = self.jobs.iter().map(Driven::value).collect();
+        let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((status, _), rows) in &self.left_out {
+            *left_out.entry(status.as_str()).or_default() += rows;
+        }
         json!({
             "touched": self.touched,
             "refused": refused,
@@ -129,10 +148,10 @@ impl Total {
 
     /// What the filter left out, and why that is right or what would take it in.
     fn others(&self) -> impl Iterator<Item = String> {
-        self.left_out.iter().map(|(status, rows)| {
+        self.left_out.iter().map(|((status, is_paused), rows)| {
             let why = match (self.words.0, status) {
                 ("discard", Status::Retrying) => "tried again by itself; name it by its id to discard it",
-                (verb, status) => remedy(verb, *status),
+                (verb, status) => what_works(verb, *status, *is_paused),
             };
             format!(
                 "left out: {} in state {}: {why}",
@@ -143,17 +162,10 @@ impl Total {
     }
 
     fn text(&self, unknown: &[&String]) -> String {
-        let (verb, done) = self.words;
+        let (_, done) = self.words;
         let would = if self.dry_run { "would be " } else { "" };
         let mut lines = vec![format!("{} {would}{done}", deliveries(self.touched))];
-        for (id, status) in self.refused.iter().take(NAMED) {
-            let what_works = remedy(verb, *status);
-            lines.push(format!(
-                "not {}: it is {}: {what_works}",
-                cell(id),
-                status.as_str()
-            ));
-        }
+        lines.extend(self.refused.iter().take(NAMED).map(Refused::text));
         if self.refused.len() > NAMED {
             lines.push(format!("… nor {} more", self.refused.len() - NAMED));
         }
@@ -164,10 +176,11 @@ impl Total {
             ));
         }
         for id in unknown {
-            lines.push(format!(
-                "not {}: no such event, or the filter is not about it",
-                cell(id)
-            ));
+            let why = match self.is_narrowed {
+                true => "no such event, or the filter is not about it",
+                false => "no such event; ids are exact, and the history is removed after its retention",
+            };
+            lines.push(format!("not {}: {why}", cell(id)));
         }
         lines.extend(self.others());
         lines.extend(self.jobs.iter().map(Driven::text));

@@ -9,7 +9,8 @@ fn a_paused_destination_sends_nothing_until_it_is_resumed() {
     place
         .run_with(&pause, &[("USER", "ann")])
         .expect(0)
-        .says("the destination events is paused; `postrider resume --destination events` lets it go on");
+        .says("the destination events is paused, and relays obey within 4s; ")
+        .says("`postrider resume --destination events` lets it go on");
     let status = place.run(&["status", "--json"]).expect(0).json();
     assert_eq!(
         (&status["controls"][0]["name"], &status["controls"][0]["actor"]),
@@ -115,6 +116,11 @@ fn limits_add_up_until_they_are_taken_back() {
     place.run(&["status"]).expect(0).says(
         "the destination events is limited to 100 events/s and 10 events in flight for each relay by cli:",
     );
+    let reset = place
+        .run(&["limit", "events", "--reset", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(reset["done"], "unlimited", "{reset}");
     place
         .run(&["limit", "events", "--reset"])
         .expect(0)

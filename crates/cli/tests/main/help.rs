@@ -2,7 +2,7 @@
 
 use crate::support::Place;
 
-const COMMANDS: [&[&str]; 47] = [
+const COMMANDS: [&[&str]; 51] = [
     &["demo"],
     &["init"],
     &["migrate", "up"],
@@ -24,6 +24,7 @@ const COMMANDS: [&[&str]; 47] = [
     &["status"],
     &["show"],
     &["tail"],
+    &["dead"],
     &["dead", "list"],
     &["dead", "show"],
     &["dead", "redrive"],
@@ -31,12 +32,14 @@ const COMMANDS: [&[&str]; 47] = [
     &["dead", "discard"],
     &["events"],
     &["replay"],
+    &["schedule"],
     &["schedule", "list"],
     &["schedule", "move"],
     &["schedule", "cancel"],
     &["pause"],
     &["resume"],
     &["limit"],
+    &["job"],
     &["job", "list"],
     &["job", "show"],
     &["job", "resume"],
@@ -47,6 +50,7 @@ const COMMANDS: [&[&str]; 47] = [
     &["inbox", "migrate"],
     &["inbox", "forget"],
     &["inbox", "purge"],
+    &["archive"],
     &["archive", "write"],
     &["archive", "verify"],
     &["archive", "restore"],
@@ -93,17 +97,17 @@ fn place_for(command: &[&str]) -> (Place, String) {
         }
         _ => Place::ready(crate::support::ORDERS_ONLY),
     };
-    if matches!(command, ["job", verb] if *verb != "list") {
+    if matches!(command, ["job", rest @ ..] if rest != ["list"]) {
         let replay = ["replay", "--id", "order-1", "--yes", "--json"];
         job = place.run(&replay).expect(0).json()["job"]
             .as_str()
             .unwrap()
             .to_owned();
     }
-    if let ["archive", verb] = command {
+    if let ["archive", rest @ ..] = command {
         place.age();
         // Without an archive there is nothing to verify or to restore.
-        if *verb != "write" {
+        if matches!(rest, ["verify" | "restore"]) {
             place.run(&["archive", "write", "--dir", "archive"]).expect(0);
         }
     }

@@ -92,7 +92,7 @@ fn a_relay_tells_how_it_is_and_status_agrees() {
     place
         .run(&["status"])
         .expect(0)
-        .says("is running and publishes everything");
+        .says("is running and owns every shard");
     let (_, metrics) = until(port, "/metrics", |_, body| {
         body.contains("postrider_health{outbox=\"main\"} 1")
     });

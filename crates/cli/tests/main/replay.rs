@@ -92,12 +92,25 @@ fn an_event_that_was_named_and_not_sent_is_told_with_its_state() {
         .complains("order-1: was sent, but not as the other options say: leave them out");
     let json = ["replay", "--id", "later-1", "--dry-run", "--json"];
     let told = place.run(&json).expect(1).json();
-    let told = told["not_sent"][0].as_str().unwrap();
-    assert!(
-        told.starts_with("later-1: was not sent: it is SCHEDULED: "),
-        "{told}"
+    let one = &told["not_sent"][0];
+    assert_eq!(
+        (&one["event_id"], &one["status"]),
+        (&"later-1".into(), &"SCHEDULED".into())
     );
+    let told = one["remedy"].as_str().unwrap();
     assert!(told.contains("`postrider schedule move ID --in 0s`"), "{told}");
+    let begun = place
+        .run(&[&["replay", "--yes", "--json"], &named[..]].concat())
+        .expect(1)
+        .json();
+    assert_eq!(
+        (&begun["touched"], &begun["not_sent"][0]["status"]),
+        (&1.into(), &"DEAD_LETTER".into())
+    );
+    assert_eq!(
+        (&begun["not_sent"][1]["event_id"], &begun["not_sent"][1]["status"]),
+        (&"nope".into(), &Value::Null)
+    );
 }
 
 /// Each destination gets its copy; a single one that is named gets each event once.

@@ -73,6 +73,22 @@ fn a_restore_that_was_cancelled_says_what_begins_another_one() {
     place.run(&RESTORE).expect(0).says("1 row restored");
 }
 
+/// A script that looks for damage needs one exit code for it.
+#[test]
+fn a_damaged_archive_is_a_problem_that_was_found() {
+    let place = Place::busy();
+    place.age();
+    place.run(&["archive", "write", "--dir", "archive"]).expect(0);
+    let flip = "for part in $(find archive -name '*.gz'); do printf x >> $part; done";
+    place.shell(flip).expect(0);
+    place.run(&["archive", "verify", "--dir", "archive"]).expect(1);
+    place
+        .run(&RESTORE)
+        .expect(1)
+        .complains("`postrider archive verify`");
+    place.run(&["job", "list"]).expect(0).says("no jobs");
+}
+
 /// It must not look as if everything had been sent.
 #[test]
 fn what_was_read_back_and_removed_is_not_replayed_in_silence() {

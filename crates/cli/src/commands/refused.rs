@@ -1,0 +1,82 @@
+//! An event that a verb was refused for: which state it is in, and what would work there.
+
+use postrider_core::{EventRecord, Scope, Status, remedy};
+use serde_json::{Value, json};
+
+use super::control;
+use crate::failure::Failure;
+use crate::output::cell;
+use crate::wire::Opened;
+
+/// Nothing is left that could be sent again.
+pub const ONLY_COPIES: &str = "its history was removed, and only copies of replays are left of it: `postrider archive \
+                               restore` reads an archive back";
+const GOES_WITH_RESUME: &str =
+    "it stays where it is while the outbox is paused: `postrider resume` lets it go on";
+const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no relay holds it for you: pause its key \
+                              with `postrider pause --key`, then `postrider resume` the outbox, and give the command \
+                              with --yes when it is HELD";
+const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with \
+                          `postrider pause --key`, then `postrider resume` the outbox; soon it is SCHEDULED, and then \
+                          the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \
+                          throws it away";
+
+/// An event, its state, and what would work.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub id: String,
+    /// None: there is no such event, or only copies of it.
+    pub status: Option<Status>,
+    pub remedy: &'static str,
+}
+
+impl Refused {
+    pub fn value(&self) -> Value {
+        json!({
+            "event_id": self.id,
+            "status": self.status.map(Status::as_str),
+            "remedy": self.remedy,
+        })
+    }
+
+    pub fn text(&self) -> String {
+        let (id, remedy) = (cell(&self.id), &self.remedy);
+        match self.status {
+            Some(status) => format!("not {id}: it is {}: {remedy}", status.as_str()),
+            None => format!("not {id}: {remedy}"),
+        }
+    }
+}
+
+/// What would work for an event in a state, in an outbox that is paused or not.
+pub fn what_works(verb: &str, status: Status, is_paused: bool) -> &'static str {
+    match (is_paused, verb, status) {
+        (true, "discard", Status::Pending) => NO_DISCARD_YET,
+        (true, "move" | "cancel", Status::Pending) => NOT_PARKED,
+        (true, "redrive" | "edit" | "replay", Status::Pending) => GOES_WITH_RESUME,
+        (true, "redrive" | "replay", Status::Held) => GOES_WITH_RESUME,
+        _ => remedy(verb, status),
+    }
+}
+
+/// Whether a person has paused the whole outbox: no relay parks or holds anything there.
+pub async fn is_paused(opened: &Opened) -> Result<bool, Failure> {
+    let mut controls = control::in_force(opened).await?.into_iter();
+    Ok(controls.any(|one| one.paused && one.scope == Scope::Outbox))
+}
+
+/// The states of an event, the worst first, and whether only copies are left of it. What became of a copy says nothing
+/// about the event.
+pub fn states(records: &[EventRecord]) -> (Vec<Status>, bool) {
+    let only_copies = records.iter().all(|record| record.replay.is_some());
+    let meant = records
+        .iter()
+        .filter(|record| only_copies || record.replay.is_none());
+    let mut states: Vec<Status> = meant
+        .flat_map(|record| &record.routes)
+        .map(|route| route.status)
+        .collect();
+    states.sort_unstable_by_key(|status| status.severity());
+    states.dedup();
+    (states, only_copies && !records.is_empty())
+}

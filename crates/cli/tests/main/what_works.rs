@@ -1,0 +1,130 @@
+//! A verb that is refused says which state the event is in, and what it says would work does work.
+
+use crate::support::{ORDERS_ONLY, Place, Running};
+
+/// Waits until an event is in a state.
+fn until(place: &Place, id: &str, status: &str) {
+    postrider_testkit::wait::blocking(std::time::Duration::from_secs(30), status, || {
+        let shown = place.run(&["show", id]);
+        match shown.out.contains(status) {
+            true => Ok(()),
+            false => Err(shown.out),
+        }
+    });
+}
+
+/// In a paused outbox nothing is held or parked, so the key is paused first and the outbox resumed then.
+#[test]
+fn what_is_queued_in_a_paused_outbox_can_be_thrown_away() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.run(&["pause"]).expect(0);
+    place.send("x1", "ORDER/1", "{}").expect(0);
+    let later = ["--aggregate", "ORDER/9", "--id", "x2", "--delay", "1h"];
+    let later = [&["send", "--type", "Reminder", "--payload", "{}"][..], &later].concat();
+    place.run(&later).expect(0);
+    let relay = Running::start(&place, &["run"]);
+    let discard = ["dead", "discard", "x1", "--reason", "a slip", "--yes"];
+    let cancel = ["schedule", "cancel", "x2", "--reason", "a slip"];
+    for command in [&discard[..], &cancel] {
+        let ran = place.run(command).expect(1).says("an outbox that is paused");
+        drop(ran.says("pause its key with `postrider pause --key`, then `postrider resume`"));
+    }
+    let redrive = place.run(&["dead", "redrive", "x1"]).expect(1);
+    drop(redrive.says("`postrider resume` lets it go on"));
+    for key in ["ORDER/1", "ORDER/9"] {
+        place.run(&["pause", "--key", key]).expect(0);
+    }
+    place.run(&["resume"]).expect(0);
+    until(&place, "x1", "HELD");
+    until(&place, "x2", "SCHEDULED");
+    let moved = place.run(&["schedule", "move", "x1", "--in", "1h"]).expect(1);
+    drop(moved.says("it is HELD: its time has come, and a pause"));
+    place.run(&discard).expect(0).says("1 delivery discarded");
+    place.run(&cancel).expect(0).says("1 delivery cancelled");
+    relay.stop().expect(0);
+    assert!(!place.path("events.jsonl").exists() || place.read("events.jsonl").is_empty());
+}
+
+#[test]
+fn an_event_that_waits_is_not_said_to_be_delivered() {
+    let templated = "broker = \"events\", path = \"{header.h}.jsonl\"";
+    let place = Place::ready(&ORDERS_ONLY.replace("broker = \"events\"", templated));
+    place.send("dead-1", "ORDER/1", "{}").expect(0);
+    let follower = ["--aggregate", "ORDER/1", "--id", "behind-1", "--header", "h=x"];
+    let follower = [&["send", "--type", "A", "--payload", "{}"][..], &follower].concat();
+    place.run(&follower).expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    for verb in [
+        &["move", "behind-1", "--in", "1h"][..],
+        &["cancel", "behind-1", "--reason", "a slip"],
+    ] {
+        let ran = place.run(&[&["schedule"], verb].concat()).expect(1);
+        let ran =
+            ran.says("it is WAITING: its time has come, and it waits for the event before it in its key");
+        assert!(!ran.out.contains("being delivered"), "{}", ran.out);
+    }
+}
+
+/// What became of a copy is not what became of the event.
+#[test]
+fn a_discarded_copy_does_not_hide_that_the_event_was_sent() {
+    let place = Place::busy();
+    place.run(&["pause"]).expect(0);
+    let replay = ["replay", "--id", "order-1", "--yes"];
+    place.run(&replay).expect(0);
+    let discard = ["dead", "discard", "order-1", "--reason", "a slip", "--yes"];
+    place.run(&discard).expect(0).says("1 delivery discarded");
+    let moved = place
+        .run(&["schedule", "move", "order-1", "--in", "1h"])
+        .expect(1);
+    drop(moved.says("not order-1: it is PUBLISHED: it was sent"));
+    let redriven = place.run(&["dead", "redrive", "order-1"]).expect(1);
+    assert!(!redriven.out.contains("DISCARDED"), "{}", redriven.out);
+}
+
+#[test]
+fn an_event_of_which_only_copies_are_left_is_restored_from_the_archive() {
+    let place = Place::busy();
+    for _ in 0..2 {
+        place.run(&["replay", "--id", "order-1", "--yes"]).expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let original = "DELETE FROM outbox_sent WHERE event_id = 'order-1' AND replay_id IS NULL";
+    assert_eq!(connection.execute(original, []).unwrap(), 1);
+    drop(connection);
+    let redriven = place.run(&["dead", "redrive", "order-1"]).expect(1);
+    assert_eq!(redriven.out.matches("not order-1").count(), 1, "{}", redriven.out);
+    drop(
+        redriven
+            .says("its history was removed")
+            .says("`postrider archive restore`"),
+    );
+    let replayed = place.run(&["replay", "--id", "order-1", "--yes"]).expect(1);
+    drop(
+        replayed
+            .complains("order-1: its history was removed")
+            .complains("`postrider archive restore`"),
+    );
+}
+
+/// A relay that runs may publish nothing.
+#[test]
+fn a_status_does_not_claim_what_a_pause_prevents() {
+    let place = Place::ready(ORDERS_ONLY);
+    let relay = Running::start(&place, &["run"]);
+    postrider_testkit::wait::blocking(std::time::Duration::from_secs(30), "a relay", || {
+        let status = place.run(&["status"]).expect(0).out;
+        match status.contains("is running and owns every shard") {
+            true => Ok(()),
+            false => Err(status),
+        }
+    });
+    place.run(&["pause", "--key", "ORDER/1"]).expect(0);
+    let status = place.run(&["status"]).expect(0);
+    drop(status.says("owns every shard; what is paused is not published"));
+    place.run(&["pause"]).expect(0);
+    let status = place.run(&["status"]).expect(0);
+    drop(status.says("owns every shard, but the outbox is paused: nothing is published"));
+    relay.stop().expect(0);
+}
