@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::guard::{Door, Person};
-use super::hub::{Full, Seat, catch_up};
+use super::hub::{Full, News, Seat, catch_up};
 use super::problem::{Outcome, Problem, text_answer};
 use super::read::Asked;
 
@@ -47,6 +47,7 @@ pub(super) async fn live(
     let stream = Stream {
         first: Some(format!("{RETRY}{}", past.text(&HashSet::new()))),
         known: past.ids().into_iter().chain(last).collect(),
+        counted: past.unread(),
         ends: Instant::now() + LIFE,
         seat,
     };
@@ -65,6 +66,8 @@ struct Stream {
     first: Option<String>,
     /// What the reader was told at first, and may be news to the rest.
     known: HashSet<i64>,
+    /// The count that the reader was told at first, until the first news.
+    counted: Option<u64>,
     ends: Instant,
     seat: Seat,
 }
@@ -81,7 +84,12 @@ impl Stream {
                 () = self.seat.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.ends) => return None,
                 news = self.seat.news.recv() => {
-                    let text = news?.text(&self.known);
+                    let news = news?;
+                    let mut text = news.text(&self.known);
+                    // The first look counts what came after the past was read, and does not know it for new.
+                    if self.counted.take().is_some_and(|count| news.is_ahead_of(count)) {
+                        text.push_str(News::reload());
+                    }
                     if !text.is_empty() {
                         return Some(text);
                     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::news::{News, OVERLAP, RECENT};
 use super::{Inner, Room};
+use crate::Entry;
 
 /// How often it looks when nobody nudges.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,7 +28,7 @@ pub(super) fn begin(hub: &Arc<Inner>, user: &str) -> Room {
         user: user.to_owned(),
         known: HashSet::new(),
         unread: None,
-        owed: false,
+        owed: 0,
         since: None,
     };
     tokio::spawn(run(looks, nudge.clone(), gone.clone()));
@@ -44,8 +45,8 @@ struct Looks {
     /// What the last look saw. It covers all that the next one may see again.
     known: HashSet<i64>,
     unread: Option<u64>,
-    /// The count grew at the last look, and what it counts was not seen.
-    owed: bool,
+    /// By how many more the count grew until the last look than were seen.
+    owed: u64,
     /// When the last look that found anything out began.
     since: Option<Instant>,
 }
@@ -95,14 +96,16 @@ impl Looks {
         let full = recent.len() >= RECENT;
         let seen: HashSet<i64> = recent.iter().map(|entry| entry.id).collect();
         let new = recent.iter().filter(|entry| !self.known.contains(&entry.id));
+        let counted = |entry: &&Entry| entry.archived_at.is_none() && entry.read_at.is_none();
+        let found = new.clone().filter(counted).count() as u64;
         let mut news = News::of(new)?;
         self.known = seen;
         news.unread = changed.then_some(unread);
         // The count is read later, so that it may be ahead by one look. What is not found then was committed too late
-        // after the time in it to be recent.
-        let found = !news.entries.is_empty();
-        news.reload |= self.owed && !found;
-        self.owed = !found && before.is_some_and(|before| unread > before);
+        // after the time in it to be recent. What was owed is found first: others may have come with it.
+        news.reload |= found < self.owed;
+        let grew = before.map_or(0, |before| unread.saturating_sub(before));
+        self.owed = grew.saturating_sub(found.saturating_sub(self.owed));
         // What did not fit may be newer than what did.
         news.reload |= full && (changed || !news.entries.is_empty());
         Ok(news)

@@ -17,6 +17,8 @@ pub(super) const RECENT: usize = 100;
 /// The most text at once. Who would be told more reads the first page of the feed instead.
 const TEXT: usize = 128 * 1024;
 
+const RELOAD: &str = "event: reload\ndata: {}\n\n";
+
 /// What is new in a feed.
 #[derive(Debug, Default)]
 pub(in crate::http) struct News {
@@ -50,6 +52,20 @@ impl News {
         self.entries.is_empty() && self.unread.is_none() && !self.reload
     }
 
+    /// The count is higher than this, and nothing here tells why.
+    pub(in crate::http) fn is_ahead_of(&self, count: u64) -> bool {
+        self.unread.is_some_and(|unread| unread > count) && self.entries.is_empty() && !self.reload
+    }
+
+    pub(in crate::http) fn unread(&self) -> Option<u64> {
+        self.unread
+    }
+
+    /// Tells the reader to read the feed again.
+    pub(in crate::http) fn reload() -> &'static str {
+        RELOAD
+    }
+
     /// The ids of the entries.
     pub(in crate::http) fn ids(&self) -> HashSet<i64> {
         self.entries.iter().map(|(id, _)| *id).collect()
@@ -60,7 +76,7 @@ impl News {
         let mut text = String::new();
         // Writing to a text cannot fail.
         if self.reload {
-            text.push_str("event: reload\ndata: {}\n\n");
+            text.push_str(RELOAD);
         }
         for (id, data) in self.entries.iter().filter(|(id, _)| !known.contains(id)) {
             let _ = write!(text, "id: {id}\nevent: entry\ndata: {data}\n\n");
