@@ -18,7 +18,8 @@ type Row = (EventId, Option<Arc<str>>, Option<DestinationName>);
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     controls: Controls,
-    /// When the database said that, and when it said what is on its way.
+    /// When the relay heard that, when the database said it, and when it said what is on its way.
+    heard_at: Duration,
     told_at: Duration,
     pub(crate) says_at: Duration,
     unanswered: BTreeMap<Call, (DestinationName, Vec<EventId>)>,
@@ -29,7 +30,7 @@ pub(crate) struct Told {
     buckets: BTreeMap<DestinationName, Bucket>,
     /// Rows as a read last gave them.
     given: BTreeMap<Row, Given>,
-    /// When the relay last heard of parked rows.
+    /// When the relay last heard of rows.
     heard: BTreeMap<Row, Duration>,
 }
 
@@ -53,6 +54,9 @@ impl Told {
     pub(crate) fn hear(&mut self, now: Duration, fact: &Fact) -> Option<(EventId, DestinationName)> {
         match fact {
             Fact::Read(_, Ok(page)) => {
+                for row in &page.queued {
+                    self.heard.insert((row.event_id.clone(), None, None), now);
+                }
                 for one in &page.parked {
                     let row = (
                         one.row.event_id.clone(),
@@ -66,6 +70,7 @@ impl Told {
             Fact::Stood(_, Ok(standing)) => {
                 self.controls = standing.controls.clone();
                 self.told_at = self.says_at;
+                self.heard_at = now;
                 None
             }
             Fact::Published(call, answers) => self.hear_answers(*call, answers),
@@ -215,7 +220,10 @@ impl World {
                 continue;
             };
             let is_held = told.controls.paused_keys.contains(&outgoing.order_key);
-            if is_held && given.at <= told.told_at {
+            // What a read that was under way brings later is held with the next heartbeat.
+            let heard = from.iter().filter_map(|row| told.heard.get(row)).max();
+            let in_hand = heard.is_some_and(|at| *at <= told.heard_at);
+            if is_held && in_hand && given.at <= told.told_at {
                 wrong.push(format!(
                     "pause: {id} was handed to {destination}, its key is paused"
                 ));
