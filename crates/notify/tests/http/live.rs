@@ -71,6 +71,18 @@ impl Watch {
     }
 }
 
+/// Stores a copy of what is there as it is seen when it was committed a minute after the time in it.
+fn store_late(served: &Served) {
+    served.run(
+        "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata,
+            created_at)
+        SELECT 'late', event_type, audience, workflow, user_id, category, title, body, metadata,
+            created_at - 60000000 FROM notification;
+        INSERT INTO notification_delivery (notification_id, channel, address)
+        SELECT max(id), 'in_app', '' FROM notification",
+    );
+}
+
 #[tokio::test]
 async fn what_is_new_is_told_to_every_window() {
     let served = with_people(Options::default(), &["ada", "ben"]).await;
@@ -229,14 +241,7 @@ async fn what_is_committed_late_is_read_again() {
     let served = with_people(Options::default(), &["ada"]).await;
     served.happens("early", "ada").await;
     let mut watch = Watch::open(&served.ask(), "/feed/ada/live").await;
-    served.run(
-        "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata,
-            created_at)
-        SELECT 'late', event_type, audience, workflow, user_id, category, title, body, metadata,
-            created_at - 60000000 FROM notification;
-        INSERT INTO notification_delivery (notification_id, channel, address)
-        SELECT max(id), 'in_app', '' FROM notification",
-    );
+    store_late(&served);
     watch.until("\"unread\":2").await;
     watch.until("event: reload").await;
     assert!(watch.entries().iter().all(|entry| entry["event_id"] != "late"));
@@ -248,14 +253,7 @@ async fn what_is_committed_late_beside_another_is_read_again() {
     let served = with_people(Options::default(), &["ada"]).await;
     let mut watch = Watch::open(&served.ask(), "/feed/ada/live").await;
     served.happens("early", "ada").await;
-    served.run(
-        "INSERT INTO notification (event_id, event_type, audience, workflow, user_id, category, title, body, metadata,
-            created_at)
-        SELECT 'late', event_type, audience, workflow, user_id, category, title, body, metadata,
-            created_at - 60000000 FROM notification;
-        INSERT INTO notification_delivery (notification_id, channel, address)
-        SELECT max(id), 'in_app', '' FROM notification",
-    );
+    store_late(&served);
     watch.until("\"unread\":2").await;
     watch.until("event: reload").await;
 }
