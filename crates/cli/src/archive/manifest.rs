@@ -138,7 +138,7 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
     let file = path.join(NAME);
     let bytes = fs::read(&file).map_err(|error| unreadable(&file, &error))?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::backend(format!("{} is not a manifest of an archive", file.display())).because(&error)
+        Failure::found(format!("{} is not a manifest of an archive", file.display())).because(&error)
     })?;
     if manifest.version != VERSION {
         let text = format!(
@@ -146,11 +146,11 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
             file.display(),
             manifest.version
         );
-        return Err(Failure::backend(text).advice("read it with the version that wrote it, or a later one"));
+        return Err(Failure::found(text).advice("read it with the version that wrote it, or a later one"));
     }
     if !manifest.sealed().is_ok_and(|sealed| sealed == bytes) {
         let text = format!("{}: is not the manifest that was written", file.display());
-        return Err(Failure::backend(text).advice("restore it from another copy of the archive"));
+        return Err(Failure::found(text).advice("restore it from another copy of the archive"));
     }
     Ok(Folder {
         path: path.to_owned(),
