@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use postrider_core::{EventId, JobId, Timestamp, inert};
+use postrider_core::{EventId, JobId, Timestamp, inert, is_harmful};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ impl Output {
 
     /// One JSON document on one line.
     pub fn value(self, value: &Value) -> Result<(), Failure> {
-        self.line(value.to_string())
+        self.line(document(value))
     }
 
     /// The JSON document for scripts, the text for people.
@@ -62,6 +62,24 @@ impl Output {
     pub fn table(self, headers: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
         self.line(table(headers, rows, self.is_terminal()))
     }
+}
+
+/// A document that says the same to a script and does nothing to a terminal: JSON itself escapes only what is below a
+/// space.
+fn document(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(is_harmful) {
+        return text;
+    }
+    let mut inert = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_harmful(c) {
+            // All of them are below U+10000, where the number is the escape.
+            true => inert.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => inert.push(c),
+        }
+    }
+    inert
 }
 
 /// Columns two spaces apart, no lines: what a person can read and `awk` can cut.
@@ -194,6 +212,14 @@ mod tests {
         ];
         let text = table(&["ID", "TEXT"], rows, false);
         assert_eq!(text, "ID   TEXT\na    x\\u{1b}[31m\nbcd  y");
+    }
+
+    #[test]
+    fn a_document_does_nothing_to_a_terminal_and_says_the_same() {
+        let value = serde_json::json!({ "key\u{7f}": "a\u{9b}31m\u{202e}é\n\u{1b}😀" });
+        let text = document(&value);
+        assert!(!text.contains(is_harmful) && text.contains("é"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(value));
     }
 
     #[test]

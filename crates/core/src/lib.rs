@@ -92,7 +92,7 @@ pub use sink::{Capabilities, Sink};
 pub use source::{Incoming, Source, SourceError, SourceErrorKind, Verdict};
 pub use store::{BoxFuture, Store, StoreError, StoreErrorKind};
 pub use template::{Template, TemplateError};
-pub use text::{MAX_ERROR_TEXT, causes, inert};
+pub use text::{MAX_ERROR_TEXT, causes, inert, is_harmful};
 pub use turns::Turns;
 pub use typed::DomainEvent;
 pub use upkeep::{

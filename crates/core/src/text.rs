@@ -8,10 +8,8 @@ pub const MAX_ERROR_TEXT: usize = 2_000;
 pub fn inert(text: &str, max: usize) -> Box<str> {
     let mut out = String::with_capacity(text.len().min(max));
     for c in text.chars() {
-        let escape = c.is_control()
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
         let before = out.len();
-        if escape {
+        if is_harmful(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);
@@ -22,6 +20,11 @@ pub fn inert(text: &str, max: usize) -> Box<str> {
         }
     }
     out.into_boxed_str()
+}
+
+/// Whether a character does something to a terminal instead of being shown.
+pub fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
 
 /// An error with everything behind it in one line, inert: what happened, and after each colon why.

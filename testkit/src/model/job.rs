@@ -68,7 +68,7 @@ impl Model {
     pub fn jobs(&self, only: Option<&JobId>, limit: usize) -> Vec<Job> {
         let named = |filed: &&Filed| only.is_none_or(|id| filed.job.id == *id);
         let newest = self.jobs.iter().rev().filter(named).take(limit);
-        newest.map(|filed| self.answer(filed)).collect()
+        newest.map(|filed| self.by_now(filed)).collect()
     }
 
     /// One step of a verb's or a replay's job; none: there is no such job.
@@ -88,8 +88,9 @@ impl Model {
 
     /// Pauses, resumes, cancels or paces a job; none: there is no such job.
     pub fn steer(&mut self, now: Duration, id: &JobId, verb: JobVerb, actor: &str) -> Option<Job> {
-        let Some(mut job) = self.answer(self.filed(id)?).after(verb) else {
-            return Some(self.answer(self.filed(id)?));
+        let found = self.by_now(self.filed(id)?);
+        let Some(mut job) = found.after(verb) else {
+            return Some(found);
         };
         let mut deed = Deed {
             job: Some(id.clone()),
@@ -173,6 +174,10 @@ impl Model {
 
     fn filed(&self, id: &JobId) -> Option<&Filed> {
         self.jobs.iter().find(|filed| filed.job.id == *id)
+    }
+
+    fn by_now(&self, filed: &Filed) -> Job {
+        self.answer(filed).by_now(!filed.has_to_read())
     }
 
     fn answer(&self, filed: &Filed) -> Job {

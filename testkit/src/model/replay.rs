@@ -34,7 +34,10 @@ impl Model {
 
     /// What is still to be sent again, by place. Sent elsewhere, an event goes once, wherever it had gone.
     fn replayed(&self, filed: &Filed, replay: &Replay) -> Vec<Record> {
-        let until = replay.until.unwrap_or(filed.job.begun_at);
+        let until = match replay.restored {
+            None => replay.until.or(Some(filed.job.begun_at)),
+            Some(_) => replay.until,
+        };
         let from = filed.from();
         let is_behind = |place: &Place| match &from {
             Some(from) if replay.to.is_some() => place.0 > from.0,
@@ -45,7 +48,7 @@ impl Model {
             record.is_sent()
                 && record.row.replay.is_none()
                 && replay.since.is_none_or(|since| time(record.at) >= since)
-                && time(record.at) < until
+                && until.is_none_or(|until| time(record.at) < until)
                 && is_behind(&place(record))
                 && record.row.seq <= filed.bound
                 && filed

@@ -237,6 +237,7 @@ cases! { $ store_suite, store, "Store"
         a_replay_blocks_and_waits_for_nobody [Console Copies];
         a_replay_resumes [Console Copies];
         two_who_step_one_replay_end_it_once [Console Copies];
+        a_replay_that_nobody_drives_is_done [Console Copies];
         a_cancelled_replay_takes_its_copies_back [Console Copies];
         a_replay_keeps_its_pace [Console Copies];
         a_replay_is_bounded [Console Copies];

@@ -120,6 +120,34 @@ pub(super) async fn two_who_step_one_replay_end_it_once(bench: Bench) {
     assert_eq!(copies(&bench, &relay, &job).await.len(), 5);
 }
 
+/// Whoever made the copies has gone before they were sent. Nothing is left to be done, and the job says so.
+pub(super) async fn a_replay_that_nobody_drives_is_done(bench: Bench) {
+    let relay = history(&bench, &[event("a", "k"), event("b", "k")]).await;
+    let job = replay(&bench, Replay::default(), Filter::default()).await;
+    let console = bench.console();
+    for _ in 0..2 {
+        console.step(job.id.clone(), 10).await.expect("a step");
+    }
+    assert_eq!(
+        super::job::found(&bench, &job.id).await.state,
+        JobState::Running,
+        "two copies wait"
+    );
+    assert_eq!(deliver(&relay).await.len(), 2);
+    let done = super::job::found(&bench, &job.id).await;
+    assert_eq!((done.state, done.touched, done.waiting), (JobState::Done, 2, 0));
+    for verb in [JobVerb::Pause, JobVerb::Cancel] {
+        let steered = console.steer(job.id.clone(), verb, ANN.to_owned()).await;
+        assert_eq!(steered.expect("steered").state, JobState::Done);
+    }
+    let step = console.step(job.id.clone(), 0).await.expect("a step");
+    assert_eq!(
+        step.job.state,
+        JobState::Done,
+        "and is written down by whoever looks after it"
+    );
+}
+
 pub(super) async fn a_cancelled_replay_takes_its_copies_back(bench: Bench) {
     let relay = history(&bench, &[event("a", "k"), event("b", "k"), event("c", "l")]).await;
     let job = replay(&bench, Replay::default(), Filter::default()).await;

@@ -237,7 +237,7 @@ pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {
     }
 }
 
-/// Its places went further than those of this outbox have come.
+/// Its places went further than those of this outbox have come, and its clock was ahead.
 pub(super) async fn what_another_outbox_sent_is_replayed(bench: Bench) {
     let relay = history(&bench, &[event("a", "k"), event("b", "k")]).await;
     let upkeep = bench.upkeep();
@@ -249,6 +249,7 @@ pub(super) async fn what_another_outbox_sent_is_replayed(bench: Bench) {
     let mut rows = upkeep.history(ask).await.expect("the history").rows;
     for row in &mut rows {
         row.seq = Seq(row.seq.0 + 1_000_000);
+        row.published_at = Timestamp(row.published_at.0 + 3_600_000_000);
     }
     let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
     let end = Cursor("2".to_owned());

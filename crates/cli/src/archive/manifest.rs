@@ -1,7 +1,7 @@
 //! What a folder of an archive holds, with checksums; and which folders there are.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use postrider_core::HistoryRow;
 use serde::{Deserialize, Serialize};
@@ -101,10 +101,11 @@ pub fn place_of(row: &HistoryRow) -> i64 {
     i64::try_from(row.seq.0).unwrap_or(i64::MAX)
 }
 
-/// The folders of an outbox's archive, oldest first. Their names are times, so the order of names is that of time.
+/// The folders of an outbox's archive, oldest first. Their names are times, so the order of names is that of time; what
+/// has another name, such as `lost+found`, is not of the archive.
 pub fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut folders = inside(dir)?;
-    folders.retain(|path| !is_unfinished(path));
+    folders.retain(|path| !is_unfinished(path) && is_time(path));
     folders.sort();
     Ok(folders)
 }
@@ -118,6 +119,11 @@ pub fn unfinished(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn is_unfinished(path: &Path) -> bool {
     path.to_string_lossy().ends_with(UNFINISHED)
+}
+
+fn is_time(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -152,11 +158,24 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
         let text = format!("{}: is not the manifest that was written", file.display());
         return Err(Failure::found(text).advice("restore it from another copy of the archive"));
     }
+    if let Some(part) = manifest.parts.iter().find(|part| !is_plain(&part.file)) {
+        let text = format!("{}: {:?} is not a file of this folder", file.display(), part.file);
+        return Err(Failure::found(text).advice("restore it from another copy of the archive"));
+    }
     Ok(Folder {
         path: path.to_owned(),
         manifest,
         checksum: hex_of(&bytes),
     })
+}
+
+/// Whether a name leads to a file of its own folder and nowhere else: a manifest comes from wherever the archive does.
+fn is_plain(file: &str) -> bool {
+    let mut components = Path::new(file).components();
+    matches!(
+        (components.next(), components.next()),
+        (Some(Component::Normal(_)), None)
+    )
 }
 
 /// An error with a file of the archive.

@@ -52,6 +52,33 @@ fn a_line_is_read_back_as_it_was_and_a_changed_one_is_not() {
     }
 }
 
+#[test]
+fn a_manifest_names_files_of_its_own_folder_only_and_other_folders_are_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("2026-01-01T00-00-00Z");
+    for other in [&folder, &dir.path().join("lost+found")] {
+        fs::create_dir(other).unwrap();
+    }
+    assert_eq!(manifest::folders(dir.path()).unwrap(), [folder.clone()]);
+    for (file, is_fine) in [
+        ("0001.jsonl.gz", true),
+        ("../../shop.db", false),
+        ("/etc/hosts", false),
+        ("", false),
+    ] {
+        let mut written = manifest::Manifest::new("main", None, 1, None);
+        written.parts.push(manifest::Part {
+            file: file.to_owned(),
+            rows: 0,
+            bytes: 0,
+            sha256: String::new(),
+            text_sha256: String::new(),
+        });
+        fs::write(folder.join(manifest::NAME), written.sealed().unwrap()).unwrap();
+        assert_eq!(manifest::open(&folder).is_ok(), is_fine, "{file}");
+    }
+}
+
 #[cfg(feature = "sqlite")]
 mod ends;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope};
+use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope, limits};
 use serde_json::{Value, json};
 
 use super::ask::actor;
@@ -12,11 +12,20 @@ use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, key, time};
 use crate::wire::{self, Opened};
 
+/// The type and the id of an aggregate, with what separates them.
+const LONGEST_KEY: usize = limits::AGGREGATE_TYPE + 1 + limits::AGGREGATE_ID;
+
 /// Stops an outbox, a destination or a key.
 pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Done, Failure> {
     let scope = scope(args);
-    if let Scope::Destination(name) = &scope {
-        known(config, name)?;
+    match &scope {
+        Scope::Destination(name) => known(config, name)?,
+        // Such a key is never met, and a pause that holds nothing must not look like one.
+        Scope::Key(key) if key.is_empty() || key.chars().count() > LONGEST_KEY => {
+            let text = format!("no event has a key of {} characters", key.chars().count());
+            return Err(Failure::input(text).advice("`postrider show ID` has the key of an event"));
+        }
+        Scope::Outbox | Scope::Key(_) => {}
     }
     let chosen = match &scope {
         Scope::Destination(name) => served(config, args.outbox.as_deref(), name)?,

@@ -1,10 +1,11 @@
 //! `postrider job`: long work that somebody began, and who goes on with it.
 
-use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, List, Status, Verb};
+use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, Status, Verb};
 use serde_json::{Value, json};
 
 use super::ask::actor;
 use super::drive::{Drive, Driven};
+use super::page::through;
 use crate::cli::JobArg;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
@@ -125,9 +126,6 @@ pub fn finish(out: Output, driven: &Driven) -> Result<Done, Failure> {
     Ok(driven.done())
 }
 
-/// Events of one page while dead copies are counted.
-const PAGE: u32 = 1_000;
-
 /// How many copies of a replay are dead. A job is done when nothing of it is left to a relay, so only this tells
 /// whether they arrived.
 pub async fn dead(opened: &Opened, job: &Job) -> Result<u64, Failure> {
@@ -139,21 +137,14 @@ pub async fn dead(opened: &Opened, job: &Job) -> Result<u64, Failure> {
         status: vec![Status::DeadLetter],
         ..Filter::default()
     };
-    let (mut dead, mut from) = (0, None);
-    loop {
-        let list = List {
-            from,
-            ..List::first(PAGE, filter.clone())
-        };
-        let listing = opened.console.list(list).await;
-        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
-        let copies = listing.events.iter().map(|record| filter.matching(record).len());
+    let mut dead = 0;
+    through(opened, &filter, |events| {
+        let copies = events.iter().map(|record| filter.matching(record).len());
         dead += copies.sum::<usize>() as u64;
-        from = listing.next;
-        if from.is_none() {
-            return Ok(dead);
-        }
-    }
+        true
+    })
+    .await?;
+    Ok(dead)
 }
 
 /// What a person does about dead copies.
@@ -263,8 +254,16 @@ async fn tell(out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> 
             lines.push(("not sent", job.waiting.to_string()));
             lines.push(("dead", dead.to_string()));
             let since = replay.since.map(|at| format!("from {} ", time(at)));
-            let until = time(replay.until.unwrap_or(job.begun_at));
-            lines.push(("published", format!("{}until {until}", since.unwrap_or_default())));
+            let until = match &replay.restored {
+                None => replay.until.or(Some(job.begun_at)),
+                Some(_) => replay.until,
+            };
+            let until = until.map(|at| format!("until {}", time(at)));
+            let published = format!("{}{}", since.unwrap_or_default(), until.unwrap_or_default());
+            if !published.is_empty() {
+                lines.push(("published", published.trim_end().to_owned()));
+            }
+            lines.extend(replay.restored.iter().map(|id| ("restored by", id.to_string())));
             lines.extend(replay.rate.map(|rate| ("rate", format!("{rate} copies/s"))));
             lines.extend(replay.to.iter().map(|name| ("goes to", cell(name.as_str()))));
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{EventRecord, List};
+use postrider_core::{EventRecord, Filter, List};
 
 use crate::failure::Failure;
 use crate::wire::Opened;
@@ -29,6 +29,28 @@ pub async fn page(opened: &Opened, list: List) -> Result<(Vec<EventRecord>, bool
         from = listing.next;
         if from.is_none() || found.len() >= wanted || begun.elapsed() > PATIENCE {
             return Ok((found, from.is_some()));
+        }
+    }
+}
+
+/// Events of one page of many.
+const PAGE: u32 = 1_000;
+
+/// Goes through everything that matches, a page at a time, for as long as `wants_more` says so; answers whether that
+/// was all.
+pub async fn through(
+    opened: &Opened,
+    filter: &Filter,
+    mut wants_more: impl FnMut(&[EventRecord]) -> bool,
+) -> Result<bool, Failure> {
+    let mut list = List::first(PAGE, filter.clone());
+    loop {
+        let listing = opened.console.list(list.clone()).await;
+        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
+        let goes_on = wants_more(&listing.events);
+        list.from = listing.next;
+        if list.from.is_none() || !goes_on {
+            return Ok(list.from.is_none());
         }
     }
 }

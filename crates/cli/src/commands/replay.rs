@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, Filter, JobId, JobKind, JobState, List, NewJob, Replay, Status, Timestamp,
+    DestinationName, EventId, EventRecord, Filter, JobId, JobKind, JobState, NewJob, RecordedRoute, Replay,
+    Status, Timestamp,
 };
 use serde_json::json;
 
@@ -12,6 +13,7 @@ use super::ask::{actor, confirm};
 use super::control::known;
 use super::drive::Drive;
 use super::job;
+use super::page::through;
 use super::progress::Progress;
 use super::refused::{ONLY_COPIES, Refused, is_paused, states, what_works};
 use crate::args::ReplayArgs;
@@ -21,9 +23,7 @@ use crate::output::{Output, cell, deliveries, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
-/// Events of one page while they are counted.
-const PAGE: u32 = 1_000;
-/// For how long they are counted. The history may be long, and "at least" is enough to be asked.
+/// For how long events are counted. The history may be long, and "at least" is enough to be asked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<Done, Failure> {
@@ -236,6 +236,7 @@ fn filter(args: &ReplayArgs) -> Filter {
 }
 
 /// How many events it is about, as far as they were counted.
+#[derive(Default)]
 struct Counted {
     events: u64,
     exact: bool,
@@ -255,46 +256,42 @@ impl Counted {
 async fn sent(opened: &Opened, args: &ReplayArgs, out: Output, most: u64) -> Result<Counted, Failure> {
     let begun = Instant::now();
     let mut progress = Progress::new(out, None);
-    let (mut events, mut from) = (0, None);
-    let mut ids = BTreeSet::new();
-    let meant = |at: Option<Timestamp>| {
-        at.is_some_and(|at| {
-            args.since.is_none_or(|since| at >= since) && args.until.is_none_or(|until| at < until)
-        })
-    };
+    let mut counted = Counted::default();
     let filter = Filter {
         status: vec![Status::Published],
         ..filter(args)
     };
-    loop {
-        let list = List {
-            from,
-            ..List::first(PAGE, filter.clone())
-        };
-        let listing = opened.console.list(list).await;
-        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
-        for record in listing.events.iter().filter(|record| record.replay.is_none()) {
-            let there = |name: &Option<DestinationName>| {
-                args.from.is_none() || name.as_ref().map(DestinationName::as_str) == args.from.as_deref()
-            };
-            let routes = record.routes.iter().filter(|route| {
-                route.status == Status::Published && there(&route.destination) && meant(route.published_at)
-            });
-            let mut copies = routes.count() as u64;
-            if args.to.is_some() {
-                copies = copies.min(1);
-            }
-            events += copies;
+    let exact = through(opened, &filter, |events| {
+        for record in events.iter().filter(|record| record.replay.is_none()) {
+            let copies = copies_of(record, args);
+            counted.events += copies;
             if copies > 0 && !args.id.is_empty() {
-                ids.insert(record.event_id.as_str().to_owned());
+                counted.ids.insert(record.event_id.as_str().to_owned());
             }
         }
-        progress.count("counted", events);
-        from = listing.next;
-        if from.is_none() || events >= most || begun.elapsed() > PATIENCE {
-            progress.end();
-            let exact = from.is_none();
-            return Ok(Counted { events, exact, ids });
-        }
+        progress.count("counted", counted.events);
+        counted.events < most && begun.elapsed() <= PATIENCE
+    });
+    counted.exact = exact.await?;
+    progress.end();
+    Ok(counted)
+}
+
+/// How many copies of an event there will be.
+fn copies_of(record: &EventRecord, args: &ReplayArgs) -> u64 {
+    let is_there = |name: &Option<DestinationName>| {
+        args.from.is_none() || name.as_ref().map(DestinationName::as_str) == args.from.as_deref()
+    };
+    let is_then = |at: Timestamp| {
+        args.since.is_none_or(|since| at >= since) && args.until.is_none_or(|until| at < until)
+    };
+    let is_meant = |route: &&RecordedRoute| {
+        let is_sent = route.status == Status::Published;
+        is_sent && is_there(&route.destination) && route.published_at.is_some_and(is_then)
+    };
+    let copies = record.routes.iter().filter(is_meant).count() as u64;
+    match args.to {
+        Some(_) => copies.min(1),
+        None => copies,
     }
 }

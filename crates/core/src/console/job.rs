@@ -123,7 +123,8 @@ impl JobKind {
 pub struct Replay {
     /// Published at or after this moment; none: from the beginning of the history.
     pub since: Option<Timestamp>,
-    /// Published before this moment; none: before the job began.
+    /// Published before this moment; none: before the job began. What was restored was all published before, whatever
+    /// the clock of its time said.
     pub until: Option<Timestamp>,
     /// Sent to this destination instead; none: to where they were sent.
     pub to: Option<DestinationName>,
@@ -274,6 +275,16 @@ impl Job {
             Verb::Move(by) => Verb::Move(by.saturating_sub(Duration::from_micros(passed))),
             Verb::Redrive | Verb::Discard(_) => verb.clone(),
         })
+    }
+
+    /// The job as it is by now: a replay that has `read` all it is about, and none of whose copies waits, is done,
+    /// though nobody drove it any more when the last one was sent and so nobody wrote it down.
+    pub fn by_now(mut self, read: bool) -> Job {
+        let is_replay = matches!(self.kind, JobKind::Replay(_));
+        if is_replay && read && self.waiting == 0 && self.state == JobState::Running {
+            self.state = JobState::Done;
+        }
+        self
     }
 
     /// The job after a person's verb; none: it changes nothing. One that has ended stays as it is.

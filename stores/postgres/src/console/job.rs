@@ -7,7 +7,7 @@ use postrider_core::{
 use tokio_postgres::Row;
 
 use super::act::{self, Stride};
-use super::{View, audit, replay};
+use super::{View, audit, place_of, replay};
 use crate::clock::Micros;
 use crate::error::Result;
 use crate::row::storable;
@@ -21,6 +21,14 @@ const COLUMNS: &str =
 pub(crate) struct Filed {
     pub(crate) job: Job,
     pub(crate) bound: i64,
+}
+
+impl Filed {
+    /// A cursor that is no place is that of another kind of job.
+    fn by_now(self) -> Job {
+        let at = place_of(self.job.cursor.as_ref());
+        self.job.by_now(at.is_ok_and(|at| at.0 > self.bound))
+    }
 }
 
 /// What a step did.
@@ -82,7 +90,7 @@ pub(super) async fn jobs(view: &View, only: Option<&JobId>, limit: u32) -> Resul
         .client()
         .query(&sql, &[&only.map(|id| storable(id.as_str())), &i64::from(limit)])
         .await?;
-    rows.iter().map(|row| Ok(read(row)?.job)).collect()
+    rows.iter().map(|row| Ok(read(row)?.by_now())).collect()
 }
 
 /// Verbs that went or go over many rows, the newest of them.
@@ -144,9 +152,9 @@ const TAKE_BACK: &str = "WITH locked AS MATERIALIZED (
 
 /// Pauses, resumes, cancels or paces a job.
 pub(super) async fn steer(view: &View, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
-    let filed = locked(view, id).await?;
-    let Some(job) = filed.job.after(verb) else {
-        return Ok(filed.job);
+    let found = locked(view, id).await?.by_now();
+    let Some(job) = found.after(verb) else {
+        return Ok(found);
     };
     let ended = job.state == JobState::Cancelled;
     let mut back = 0;

@@ -117,8 +117,13 @@ impl Source {
         if let Some(since) = replay.since {
             only.push_str(&format!(" AND published_at >= {}", moment(since)));
         }
-        let until = replay.until.unwrap_or(filed.job.begun_at);
-        only.push_str(&format!(" AND published_at < {}", moment(until)));
+        let until = match replay.restored {
+            None => replay.until.or(Some(filed.job.begun_at)),
+            Some(_) => replay.until,
+        };
+        if let Some(until) = until {
+            only.push_str(&format!(" AND published_at < {}", moment(until)));
+        }
         let one = match replay.to {
             Some(_) => "s.seq",
             None => "s.seq, s.destination",

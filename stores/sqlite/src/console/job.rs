@@ -15,6 +15,14 @@ pub(crate) struct Work {
     pub(crate) bound: i64,
 }
 
+impl Work {
+    /// A cursor that is no place is that of another kind of job.
+    fn by_now(self) -> Job {
+        let at = place_of(self.job.cursor.as_ref());
+        self.job.by_now(at.is_ok_and(|at| at.0 > self.bound))
+    }
+}
+
 /// Begins a job. Its bound is the highest place that it can mean, so that rows which come later are not meant.
 pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
     let sql = view.sql(
@@ -134,7 +142,7 @@ pub(crate) fn advance(view: &View<'_>, job: &Job, touched: u64, refused: u64) ->
 
 /// Pauses, resumes, cancels or paces.
 pub(super) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
-    let found = load(view, id)?.job;
+    let found = load(view, id)?.by_now();
     let Some(job) = found.after(verb) else {
         return Ok(found);
     };
@@ -171,7 +179,7 @@ pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<
     let mut rows = statement.query(params![only.map(JobId::as_str), limit])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.push(read(row)?.job);
+        jobs.push(read(row)?.by_now());
     }
     Ok(jobs)
 }

@@ -83,8 +83,12 @@ impl<'a> Source<'a> {
             only,
             value,
             since: replay.since.map_or(i64::MIN, |at| at.0),
-            // What was published in the moment in which the job began had been published before.
-            until: replay.until.map_or(work.job.begun_at.0, |at| at.0 - 1),
+            until: match (replay.until, &replay.restored) {
+                (Some(at), _) => at.0 - 1,
+                // What was published in the moment in which the job began had been published before.
+                (None, None) => work.job.begun_at.0,
+                (None, Some(_)) => i64::MAX,
+            },
             bound: work.bound,
             begun_at: work.job.begun_at,
         }
