@@ -107,26 +107,47 @@ impl<'a> Search<'a> {
 
     /// The next place that matches; none at the end, or when the time is over.
     fn next(&mut self, view: &View<'_>) -> Result<Option<i64>> {
-        for index in 0..self.walks.len() {
-            while self.walks[index].is_unsure() {
-                if self.is_late() && self.walks.iter().all(|walk| walk.strides > 0) {
-                    self.out_of_time = true;
-                    return Ok(None);
-                }
-                self.walks[index].go_on(view, self.filter, self.towards, self.until)?;
+        let mut next = self.front();
+        while let Some(index) = self.behind(next) {
+            if self.is_late() && self.walks.iter().all(|walk| walk.strides > 0) {
+                self.out_of_time = true;
+                return Ok(None);
             }
+            self.walks[index].go_on(view, self.filter, self.towards, self.until)?;
+            next = self.front();
         }
-        let fronts = self.walks.iter().filter_map(|walk| walk.found.front().copied());
-        let next = match self.towards {
-            Towards::Newest => fronts.min(),
-            Towards::Oldest => fronts.max(),
-        };
         for walk in &mut self.walks {
             if walk.found.front().copied() == next {
                 walk.found.pop_front();
             }
         }
         Ok(next)
+    }
+
+    /// The first of what was found and not answered.
+    fn front(&self) -> Option<i64> {
+        let fronts = self.walks.iter().filter_map(|walk| walk.found.front().copied());
+        match self.towards {
+            Towards::Newest => fronts.min(),
+            Towards::Oldest => fronts.max(),
+        }
+    }
+
+    /// The walk that is least far, of those that may still come to something before the front. Side by side they come
+    /// equally far in the time of a page: where one of them is left behind, the next page begins with it, and all that
+    /// the others had looked at is looked at again.
+    fn behind(&self, front: Option<i64>) -> Option<usize> {
+        // How far a place is, whichever way.
+        let far = |place: i64| match self.towards {
+            Towards::Newest => place,
+            Towards::Oldest => -place,
+        };
+        let walks = self.walks.iter().enumerate();
+        let unsure =
+            walks.filter(|(_, walk)| walk.is_unsure() && front.is_none_or(|front| far(walk.at) < far(front)));
+        unsure
+            .min_by_key(|(_, walk)| far(walk.at))
+            .map(|(index, _)| index)
     }
 
     fn is_late(&self) -> bool {
