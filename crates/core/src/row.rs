@@ -168,7 +168,7 @@ pub struct ParkedRow {
     pub failing_for: Option<Duration>,
     /// Whether an earlier attempt may have reached the destination.
     pub maybe_sent: bool,
-    /// Whether an operator sent it again since the last attempt.
+    /// Whether an operator sent it again since it was dead.
     pub redriven: bool,
 }
 

@@ -44,12 +44,13 @@ pub(crate) const RECORD_PARKED: &str =
             error_kind, error_text, last_failed_at, {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
-/// Counts are absolute. A change without a failure says nothing about the last one, so the error, its times and that an
-/// operator sent the row again stay as they are.
+/// Counts are absolute. A change without a failure says nothing about the last one, so the error and its times stay as
+/// they are. That an operator sent the row again is true until it needs one again.
 pub(crate) const CHANGE_PARKED: &str =
     "UPDATE {outbox_parked} SET version = version + 1, dead = ?3, next_attempt_at = ?4, attempts = ?5, failures = ?6,
             maybe_sent = ?7, error_kind = coalesce(?8, error_kind), error_text = iif(?8 IS NULL, error_text, ?9),
-            error_group = iif(?8 IS NULL, error_group, ?11), redriven = iif(?8 IS NULL, redriven, 0), updated_at = ?10,
+            error_group = iif(?8 IS NULL, error_group, ?11), redriven = iif(?3 AND ?8 NOT NULL, 0, redriven),
+            updated_at = ?10,
             first_failed_at = iif(?8 IS NULL, first_failed_at, coalesce(first_failed_at, ?10)),
             last_failed_at = iif(?8 IS NULL, last_failed_at, ?10)
      WHERE seq = ?1 AND destination = ?2";

@@ -1,6 +1,7 @@
 //! Sent events that are sent again: copies, parked beside the live flow.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use postrider_core::{DestinationName, Job, JobId, OrderKey, Park, Replay, Seq};
@@ -11,8 +12,11 @@ use super::{Model, Parked, Place, Record, Row, cursor, rows, time};
 
 impl Model {
     pub(super) fn step_replay(&mut self, now: Duration, filed: &Filed, replay: &Replay, limit: u32) {
-        let room = u64::from(Replay::BESIDE).saturating_sub(self.waiting_copies(&filed.job.id));
-        let room = usize::try_from(room.min(u64::from(limit))).unwrap_or(0);
+        let (waiting, stuck) = (
+            self.waiting_copies(&filed.job.id),
+            self.stuck_copies(&filed.job.id),
+        );
+        let room = Replay::room(waiting, stuck).min(limit) as usize;
         let mut rest = self.replayed(filed, replay).into_iter();
         let taken: Vec<Record> = rest.by_ref().take(room).collect();
         let is_end = rest.next().is_none();
@@ -34,10 +38,7 @@ impl Model {
 
     /// What is still to be sent again, by place. Sent elsewhere, an event goes once, wherever it had gone.
     fn replayed(&self, filed: &Filed, replay: &Replay) -> Vec<Record> {
-        let until = match replay.restored {
-            None => replay.until.or(Some(filed.job.begun_at)),
-            Some(_) => replay.until,
-        };
+        let until = replay.until(filed.job.begun_at);
         let from = filed.from();
         let is_behind = |place: &Place| match &from {
             Some(from) if replay.to.is_some() => place.0 > from.0,
@@ -88,6 +89,29 @@ impl Model {
     pub(super) fn waiting_copies(&self, id: &JobId) -> u64 {
         let waits = |parked: &&Parked| parked.row.replay.as_ref() == Some(&id.0) && !parked.dead;
         self.parked.values().filter(waits).count() as u64
+    }
+
+    /// Those that wait behind a dead one of their key.
+    fn stuck_copies(&self, id: &JobId) -> u64 {
+        let of_job = |parked: &&Parked| parked.row.replay.as_ref() == Some(&id.0);
+        let line = |parked: &Parked| {
+            (
+                parked.row.key.clone(),
+                parked.row.lane,
+                parked.destination.clone(),
+            )
+        };
+        let mut dead = BTreeMap::new();
+        for parked in self.parked.values().filter(of_job).filter(|parked| parked.dead) {
+            let first = dead.entry(line(parked)).or_insert(parked.row.seq);
+            *first = parked.row.seq.min(*first);
+        }
+        let waits = self.parked.values().filter(of_job).filter(|parked| !parked.dead);
+        let stuck = waits.filter(|parked| {
+            dead.get(&line(parked))
+                .is_some_and(|first| *first < parked.row.seq)
+        });
+        stuck.count() as u64
     }
 
     pub(super) fn take_copies_back(&mut self, id: &JobId) -> u64 {

@@ -158,8 +158,8 @@ impl Parked {
         parked
     }
 
-    /// Takes over what a settle says. Counts are absolute; the error, its times and that it was
-    /// redriven stay where no new failure is named.
+    /// Takes over what a settle says. Counts are absolute; the error and its times stay where no new failure is named.
+    /// That it was redriven stays until it is dead again.
     pub(super) fn write(&mut self, now: Duration, park: &Park) {
         self.dead = park.dead;
         self.next_attempt = match park.available_at {
@@ -170,7 +170,7 @@ impl Parked {
         self.failures = park.failures;
         self.maybe_sent = park.maybe_sent;
         if let Some(failure) = &park.failure {
-            self.redriven = false;
+            self.redriven &= !park.dead;
             self.before = None;
             self.failure = Some(failure.clone());
             let first = self.failed.map_or(now, |(first, _)| first);

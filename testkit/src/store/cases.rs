@@ -241,6 +241,7 @@ cases! { $ store_suite, store, "Store"
         a_cancelled_replay_takes_its_copies_back [Console Copies];
         a_replay_keeps_its_pace [Console Copies];
         a_replay_is_bounded [Console Copies];
+        a_replay_goes_on_beside_a_dead_copy [Console Copies];
         a_replay_of_a_queued_id_disturbs_no_producer [Console Copies LevelOne];
         a_copy_sent_elsewhere_is_no_delivery_of_the_event [Console Copies LevelOne];
     }

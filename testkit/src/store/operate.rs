@@ -27,13 +27,21 @@ pub(super) async fn a_redriven_row_comes_due_with_a_new_version(bench: Bench) {
         relay.settle_parked(&seen, Then::Again(dead(Some("d")))).await,
         Settled::Gone
     );
-    assert_eq!(
-        relay
-            .settle_parked(&due, Then::Again(refused("d", Duration::ZERO)))
-            .await,
-        Settled::Done
+    let again = Then::Again(refused("d", Duration::ZERO));
+    assert_eq!(relay.settle_parked(&due, again).await, Settled::Done);
+    let due = relay.due().await.remove(0);
+    assert!(
+        due.redriven,
+        "one failure does not take back what the person decided"
     );
-    assert!(!relay.due().await[0].redriven, "an attempt since then");
+    let dies = Then::Again(dead(Some("d")));
+    assert_eq!(relay.settle_parked(&due, dies).await, Settled::Done);
+    let other = Filter {
+        event_id: vec!["a".into()],
+        ..Filter::default()
+    };
+    let moved = act(&bench, Verb::Redrive, other).await;
+    assert_eq!(moved.touched, 1, "dead again, it needs a person again");
 }
 
 pub(super) async fn a_redriven_row_waits_behind_its_head(bench: Bench) {

@@ -252,6 +252,28 @@ pub(super) async fn a_replay_is_bounded(bench: Bench) {
     assert_eq!(copies(&bench, &relay, &job).await.len(), 100);
 }
 
+/// A dead copy holds back later copies of its key, and not the replay: no other key waits for a person.
+pub(super) async fn a_replay_goes_on_beside_a_dead_copy(bench: Bench) {
+    let of_one_key = (0..=Replay::BESIDE).map(|n| event(&format!("e{n:03}"), "k"));
+    let events: Vec<_> = of_one_key.chain([event("other", "l")]).collect();
+    let relay = history(&bench, &events).await;
+    let job = replay(&bench, Replay::default(), Filter::default()).await;
+    let console = bench.console();
+    console.step(job.id.clone(), 10_000).await.expect("a step");
+    let head = relay.due().await.remove(0);
+    let dies = Then::Again(dead(Some("d")));
+    assert_eq!(relay.settle_parked(&head, dies).await, Settled::Done);
+    for _ in 0..2 {
+        console.step(job.id.clone(), 10_000).await.expect("a step");
+    }
+    assert_eq!(relay.due_names().await, pairs(&[("other", "d")]));
+    let stands = found(&bench, &job.id).await;
+    assert_eq!(
+        (stands.touched, stands.state),
+        (events.len() as u64, JobState::Running)
+    );
+}
+
 pub(super) async fn a_replay_of_a_queued_id_disturbs_no_producer(bench: Bench) {
     let relay = history(&bench, &[event("same", "k")]).await;
     bench.commit(&[event("same", "k")]).await;

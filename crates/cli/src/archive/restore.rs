@@ -1,6 +1,7 @@
 //! Reading an archive back to where a replay finds it.
 
 use std::path::Path;
+use std::time::Instant;
 
 use postrider_core::{
     Cursor, Filter, HistoryRow, Job, JobId, JobKind, JobState, JobVerb, NewJob, Restore, Timestamp,
@@ -185,6 +186,7 @@ async fn part_of(
     let done = done_of(&job, place);
     for (number, batch) in rows.chunks(BATCH).enumerate().skip(done) {
         let cursor = Cursor(format!("{place}:{:06}", number + 1));
+        let began = Instant::now();
         let restored = opened
             .upkeep
             .restore(job.id.clone(), batch.to_vec(), cursor)
@@ -194,6 +196,8 @@ async fn part_of(
         if job.state != JobState::Running {
             break;
         }
+        // Where one writes at a time, producers write in between.
+        tokio::time::sleep(began.elapsed()).await;
     }
     Ok(job)
 }

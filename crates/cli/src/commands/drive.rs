@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::{EventId, Job, JobKind, JobState, JobVerb, Replay, Status, Step, StoreError};
+use postrider_core::{
+    EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Status, Step, StoreError,
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +46,7 @@ impl Drive<'_> {
                 continue;
             };
             let (cursor, waiting) = (driven.job.cursor.clone(), driven.job.waiting);
+            let began = Instant::now();
             let step = self.outbox.console.step(driven.job.id.clone(), limit).await;
             pace.made(driven.take(step.map_err(|error| self.failed(&driven.job, &error))?));
             progress.show(&driven.job);
@@ -56,11 +59,13 @@ impl Drive<'_> {
                 told = false;
             }
             if driven.job.cursor != cursor {
+                self.rest(began.elapsed()).await;
                 continue;
             }
             // It made nothing: a replay has as many copies on the way as it may have, or none left to make.
             if moved.elapsed() >= UNSENT {
-                if driven.job.waiting < u64::from(Replay::BESIDE) {
+                let is_made = driven.job.waiting < u64::from(Replay::BESIDE);
+                if is_made || self.is_left_to_people(&driven.job).await? {
                     break;
                 }
                 if !std::mem::replace(&mut told, true) {
@@ -82,6 +87,18 @@ impl Drive<'_> {
         Ok(driven)
     }
 
+    /// Whether all copies that are left wait behind dead ones, which no relay sends.
+    async fn is_left_to_people(&self, job: &Job) -> Result<bool, Failure> {
+        let filter = Filter {
+            replay: Some(job.id.clone()),
+            status: vec![Status::Retrying, Status::Held, Status::Scheduled],
+            ..Filter::default()
+        };
+        let listing = self.outbox.console.list(List::first(1, filter)).await;
+        let listing = listing.map_err(|error| self.failed(job, &error))?;
+        Ok(listing.events.is_empty() && listing.next.is_none())
+    }
+
     /// Why a replay does not go on, as far as it can be told from here.
     async fn why(&self, job: &Job) -> Result<String, Failure> {
         let stats = self.outbox.console.stats().await;
@@ -95,7 +112,13 @@ impl Drive<'_> {
     }
 
     async fn breathe(&self) {
-        let _ = self.stop.run_until_cancelled(tokio::time::sleep(BREATH)).await;
+        self.rest(BREATH).await;
+    }
+
+    /// Leaves the database to others for as long as a step took: where one writes at a time, steps without a gap keep
+    /// producers waiting until they give up.
+    async fn rest(&self, rest: Duration) {
+        let _ = self.stop.run_until_cancelled(tokio::time::sleep(rest)).await;
     }
 
     fn failed(&self, job: &Job, error: &StoreError) -> Failure {
@@ -186,7 +209,8 @@ impl Driven {
             // Some of them may stand behind a dead one, which no relay sends.
             (JobState::Done | JobState::Running, _) if self.dead > 0 => {
                 format!(
-                    "job {id}: {done}, {waiting} not sent yet; those behind a dead one of their key wait for it"
+                    "job {id}: {done}, {waiting} not sent yet; those behind a dead one of their key wait for it, and \
+                     `postrider job show {id}` tells whether the job goes on"
                 )
             }
             (JobState::Done | JobState::Running, _) => format!(

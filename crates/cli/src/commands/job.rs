@@ -254,11 +254,8 @@ async fn tell(out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> 
             lines.push(("not sent", job.waiting.to_string()));
             lines.push(("dead", dead.to_string()));
             let since = replay.since.map(|at| format!("from {} ", time(at)));
-            let until = match &replay.restored {
-                None => replay.until.or(Some(job.begun_at)),
-                Some(_) => replay.until,
-            };
-            let until = until.map(|at| format!("until {}", time(at)));
+            let begun = Some(job.begun_at).filter(|_| replay.restored.is_none());
+            let until = replay.until.or(begun).map(|at| format!("until {}", time(at)));
             let published = format!("{}{}", since.unwrap_or_default(), until.unwrap_or_default());
             if !published.is_empty() {
                 lines.push(("published", published.trim_end().to_owned()));

@@ -1,5 +1,7 @@
 //! `postrider purge`: removes what is kept for a time before its time is over.
 
+use std::time::Instant;
+
 use clap::ValueEnum as _;
 use postrider_core::{Kept, Purge, Purged, Records, StoreErrorKind, Timestamp};
 use serde_json::json;
@@ -143,6 +145,7 @@ impl Chosen {
             held: None,
         };
         loop {
+            let began = Instant::now();
             let purged = self.step(args, false).await?;
             removed.rows += purged.rows;
             removed.exact &= purged.exact;
@@ -153,6 +156,8 @@ impl Chosen {
                 progress.end();
                 return Ok(removed);
             }
+            let rest = purged.rest.unwrap_or_else(|| began.elapsed());
+            let _ = stop.run_until_cancelled(tokio::time::sleep(rest)).await;
         }
     }
 

@@ -123,8 +123,8 @@ impl JobKind {
 pub struct Replay {
     /// Published at or after this moment; none: from the beginning of the history.
     pub since: Option<Timestamp>,
-    /// Published before this moment; none: before the job began. What was restored was all published before, whatever
-    /// the clock of its time said.
+    /// Published before this moment; none: up to when the job began. What was restored was all published before,
+    /// whatever the clock of its time said.
     pub until: Option<Timestamp>,
     /// Sent to this destination instead; none: to where they were sent.
     pub to: Option<DestinationName>,
@@ -136,9 +136,28 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Copies that are made and not sent yet, at most: a replay stands beside the live flow and does not fill the table
+    /// Copies that are made and on their way, at most: a replay stands beside the live flow and does not fill the table
     /// that relays look through.
     pub const BESIDE: u32 = 512;
+    /// Copies that wait behind a dead one of their key, at most. They wait for a person, and no other key waits for
+    /// them.
+    pub const STUCK: u32 = 10_000;
+
+    /// How many further copies may be made beside those that wait, of which some are `stuck` behind a dead one.
+    pub fn room(waiting: u64, stuck: u64) -> u32 {
+        let on_their_way = u32::try_from(waiting.saturating_sub(stuck)).unwrap_or(u32::MAX);
+        match stuck < u64::from(Self::STUCK) {
+            true => Self::BESIDE.saturating_sub(on_their_way),
+            false => 0,
+        }
+    }
+
+    /// Before which moment events were published that are meant; none: whenever. What was published in the moment in
+    /// which the job began had been published before: a clock may go in milliseconds.
+    pub fn until(&self, begun_at: Timestamp) -> Option<Timestamp> {
+        let begun = Some(Timestamp(begun_at.0.saturating_add(1)));
+        self.until.or(begun.filter(|_| self.restored.is_none()))
+    }
 }
 
 /// Which rows of an archive are read back.

@@ -359,13 +359,13 @@ impl Engine {
     /// earlier than its producer wants it to. One that had a destination may have been at the others, and the history
     /// does not know for ever: it says that it may be a repetition, as one does that was handed over before.
     fn route_again(&self, item: &Item, scheduled: bool, out: &mut Vec<Command>) -> Then {
+        let from = match &item.origin {
+            Origin::Parked(parked) => parked.destination.as_ref(),
+            Origin::Queued => None,
+        };
         let Some(event) = &item.event else {
-            return self.still_dead(
-                item,
-                None,
-                Failure::new(ErrorKind::BadRow, "the row is no event"),
-                out,
-            );
+            let failure = Failure::new(ErrorKind::BadRow, "the row is no event");
+            return self.still_dead(item, from, failure, out);
         };
         match self.router.route(&self.identity.outbox, event) {
             Routed::Dropped => {
@@ -374,7 +374,8 @@ impl Engine {
                 }));
                 Then::Split(Vec::new())
             }
-            Routed::Nowhere(failure) => self.still_dead(item, None, failure, out),
+            // It stays the row of the destination that it had, and so does its group.
+            Routed::Nowhere(failure) => self.still_dead(item, from, failure, out),
             Routed::To(deliveries) => {
                 let maybe_sent = matches!(&item.origin,
                     Origin::Parked(parked) if parked.destination.is_some() || parked.maybe_sent);

@@ -1,12 +1,15 @@
 //! Several destinations.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 
 use postrider_core::{Condition, DestinationName, ErrorKind, Event, Router, Template};
 use postrider_memory::MemorySink;
 use postrider_relay::engine::Note;
 use postrider_relay::{Relay, Settings};
 use postrider_testkit::MemoryStore;
+use postrider_testkit::wait::eventually;
 
 use crate::support::*;
 
@@ -180,6 +183,31 @@ async fn an_id_used_for_another_event_is_parked_for_a_person() {
     let rows = dead(&store);
     assert_eq!(rows[0].failure.as_ref().unwrap().kind, ErrorKind::IdReused);
     assert_exact(&sink, &["a", "b"], 1);
+}
+
+/// Whoever redrives it has looked at it and wants it sent: one refusal does not ask again.
+#[tokio::test]
+async fn a_reused_id_that_a_person_redrives_gets_all_its_attempts() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    let relay = relay(&store, &sink);
+    commit(&store, &["a"], 1);
+    drained(&relay).await;
+    let mut other = event("a", 1);
+    other.payload = postrider_core::Payload::Text("{\"other\":true}".to_owned());
+    store.enqueue(other).unwrap();
+    assert_eq!(drained(&relay).await.dead, 1);
+    let refusals = AtomicU32::new(2);
+    sink.refuse_when(move |_| {
+        let left = refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        left.is_ok().then_some(ErrorKind::Rejected)
+    });
+    store.with_model(|model, now| model.redrive(now, |row| row.dead));
+    eventually("it is sent", async || {
+        drained(&relay).await;
+        is_empty(&store).then_some(())
+    })
+    .await;
+    assert_eq!(sink.messages().len(), 2, "each content once");
 }
 
 /// One queue of many lost its binding: its events wait, the others go on as if nothing had happened.

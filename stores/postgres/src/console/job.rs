@@ -80,7 +80,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
     Ok(load(view, &id).await?.job)
 }
 
-/// Jobs, newest first, or the one that is named.
+/// Jobs, newest first, or the one that is named. One that only another version can read does not hide the others.
 pub(super) async fn jobs(view: &View, only: Option<&JobId>, limit: u32) -> Result<Vec<Job>> {
     let sql = view.sql(&format!(
         "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE $1::text IS NULL OR j.id = $1
@@ -90,7 +90,13 @@ pub(super) async fn jobs(view: &View, only: Option<&JobId>, limit: u32) -> Resul
         .client()
         .query(&sql, &[&only.map(|id| storable(id.as_str())), &i64::from(limit)])
         .await?;
-    rows.iter().map(|row| Ok(read(row)?.by_now())).collect()
+    let jobs = rows.iter().filter_map(|row| match (read(row), only) {
+        (Ok(Some(filed)), _) => Some(Ok(filed.by_now())),
+        (Ok(None), Some(id)) => Some(Err(Job::unreadable(id.as_str()).into())),
+        (Ok(None), None) => None,
+        (Err(error), _) => Some(Err(error)),
+    });
+    jobs.collect()
 }
 
 /// Verbs that went or go over many rows, the newest of them.
@@ -100,7 +106,8 @@ pub(super) async fn verbs(view: &View) -> Result<Vec<Job>> {
          ORDER BY j.begun_at DESC, j.id DESC LIMIT 200"
     ));
     let rows = view.client().query(&sql, &[]).await?;
-    rows.iter().map(|row| Ok(read(row)?.job)).collect()
+    let jobs = rows.iter().map(|row| Ok(read(row)?.map(|filed| filed.job)));
+    jobs.filter_map(Result::transpose).collect()
 }
 
 /// One step of a verb's or a replay's job. Of two who step the same one, the second waits for the first.
@@ -252,17 +259,18 @@ pub(crate) async fn load(view: &View, id: &JobId) -> Result<Filed> {
         .query_opt(&sql, &[&storable(id.as_str())])
         .await?
         .ok_or_else(|| Job::unknown(id))?;
-    read(&row)
+    Ok(read(&row)?.ok_or_else(|| Job::unreadable(id.as_str()))?)
 }
 
-fn read(row: &Row) -> Result<Filed> {
+/// None: it is of a kind that this version does not know.
+fn read(row: &Row) -> Result<Option<Filed>> {
     let count = |index| -> Result<u64> { Ok(u64::try_from(row.try_get::<_, i64>(index)?).unwrap_or(0)) };
     let (id, kind, spec): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let state = JobState::parse(row.try_get(3)?);
     let Some(((kind, filter), state)) = JobKind::of_spec(kind, spec).zip(state) else {
-        return Err(Job::unreadable(id).into());
+        return Ok(None);
     };
-    Ok(Filed {
+    Ok(Some(Filed {
         job: Job {
             id: id.into(),
             kind,
@@ -277,5 +285,5 @@ fn read(row: &Row) -> Result<Filed> {
             updated_at: row.try_get::<_, Micros>(9)?.into(),
         },
         bound: row.try_get(10)?,
-    })
+    }))
 }

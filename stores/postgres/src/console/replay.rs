@@ -4,7 +4,7 @@
 //! event waits for it or makes it wait. Copies are made from the history by place, a few at a time, and how far that
 //! came is written with them.
 
-use postrider_core::{Cursor, Replay, Timestamp};
+use postrider_core::{Cursor, Job, Replay, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::job::{Done, Filed};
@@ -47,8 +47,8 @@ const COPY: &str = "WITH chosen AS MATERIALIZED (
 pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32) -> Result<Done> {
     let job = &filed.job;
     let mut done = Done::default();
-    let beside = u32::try_from(job.waiting).unwrap_or(u32::MAX);
-    let mut room = i64::from(limit.min(Replay::BESIDE.saturating_sub(beside)));
+    let stuck = stuck(view, job).await?;
+    let mut room = i64::from(limit.min(Replay::room(job.waiting, stuck)));
     let Some(source) = Source::of(view, filed, replay) else {
         done.ended = job.waiting == 0;
         return Ok(done);
@@ -92,6 +92,24 @@ pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32
     Ok(done)
 }
 
+/// Copies that wait behind a dead one of their key.
+const STUCK: &str = "SELECT count(*) FROM {outbox_parked} p
+     WHERE p.replay_id = $1 AND NOT p.dead AND EXISTS (
+         SELECT 1 FROM {outbox_parked} d
+         WHERE d.line = p.line AND d.lane = p.lane AND d.destination = p.destination AND d.dead AND d.seq < p.seq)";
+
+/// How many there are; counted only where they matter.
+async fn stuck(view: &View, job: &Job) -> Result<u64> {
+    if job.waiting < u64::from(Replay::BESIDE) {
+        return Ok(0);
+    }
+    let row = view
+        .client()
+        .query_one(&view.sql(STUCK), &[&job.id.as_str()])
+        .await?;
+    Ok(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0))
+}
+
 /// Where copies come from.
 struct Source {
     table: &'static str,
@@ -117,11 +135,7 @@ impl Source {
         if let Some(since) = replay.since {
             only.push_str(&format!(" AND published_at >= {}", moment(since)));
         }
-        let until = match replay.restored {
-            None => replay.until.or(Some(filed.job.begun_at)),
-            Some(_) => replay.until,
-        };
-        if let Some(until) = until {
+        if let Some(until) = replay.until(filed.job.begun_at) {
             only.push_str(&format!(" AND published_at < {}", moment(until)));
         }
         let one = match replay.to {

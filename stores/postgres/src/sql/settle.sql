@@ -39,7 +39,7 @@ u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
         error_kind, error_text, error_group, first_failed_at, last_failed_at) = (
         SELECT o.version + 1, k.dead, {next_attempt}, k.attempts, k.failures, k.maybe_sent,
-            CASE WHEN k.kind IS NULL THEN o.redriven ELSE false END, now(),
+            o.redriven AND NOT (k.dead AND k.kind IS NOT NULL), now(),
             coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
             CASE WHEN k.kind IS NULL THEN o.error_group ELSE k.alike END,
             CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,

@@ -120,15 +120,17 @@ async fn a_change_without_a_failure_leaves_the_failure_and_the_redrive() {
     let entry = again(&row, Then::Again(Park::waiting("d".into(), false)));
     assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
     assert_eq!(db.sql(kept), before);
-    let row = relay.page().await.parked.remove(0);
     let refused = Park {
         dead: false,
         failures: 1,
         ..dead()
     };
-    let entry = again(&row, Then::Again(refused));
-    assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
-    assert_eq!(db.sql("SELECT redriven FROM outbox_parked"), "f");
+    for (park, redriven) in [(refused, "t"), (dead(), "f")] {
+        let row = relay.page().await.parked.remove(0);
+        let entry = again(&row, Then::Again(park));
+        assert_eq!(relay.settle(vec![], vec![entry]).await, [Settled::Done]);
+        assert_eq!(db.sql("SELECT redriven FROM outbox_parked"), redriven);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

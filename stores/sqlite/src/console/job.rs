@@ -170,7 +170,7 @@ const COLUMNS: &str = "id, kind, spec, state, actor, touched, refused, cursor, b
      iif(kind = 'replay', (SELECT count(*) FROM {outbox_parked} p INDEXED BY {outbox_parked_replay}
          WHERE p.replay_id = j.id AND p.dead = 0), 0)";
 
-/// Jobs, newest first; or the one that is named.
+/// Jobs, newest first; or the one that is named. One that only another version can read does not hide the others.
 pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<Vec<Job>> {
     let sql = view.sql(&format!(
         "SELECT {COLUMNS} FROM {{outbox_job}} j WHERE ?1 IS NULL OR id = ?1 ORDER BY begun_at DESC, id DESC LIMIT ?2"
@@ -179,7 +179,11 @@ pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<
     let mut rows = statement.query(params![only.map(JobId::as_str), limit])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.push(read(row)?.by_now());
+        match (read(row)?, only) {
+            (Some(work), _) => jobs.push(work.by_now()),
+            (None, Some(id)) => return Err(Job::unreadable(id.as_str()).into()),
+            (None, None) => {}
+        }
     }
     Ok(jobs)
 }
@@ -194,7 +198,7 @@ pub(super) fn verbs(view: &View<'_>) -> Result<Vec<Job>> {
     let mut rows = statement.query([])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.push(read(row)?.job);
+        jobs.extend(read(row)?.map(|work| work.job));
     }
     Ok(jobs)
 }
@@ -206,17 +210,19 @@ pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
     let found = statement
         .query_row([id.as_str()], |row| Ok(read(row)))
         .optional()?;
-    found.unwrap_or_else(|| Err(Job::unknown(id).into()))
+    let work = found.ok_or_else(|| Job::unknown(id))??;
+    Ok(work.ok_or_else(|| Job::unreadable(id.as_str()))?)
 }
 
-fn read(row: &Row<'_>) -> Result<Work> {
+/// None: it is of a kind that this version does not know.
+fn read(row: &Row<'_>) -> Result<Option<Work>> {
     let id: String = row.get(0)?;
     let (kind, spec, state): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
     let known = JobKind::of_spec(&kind, &spec).zip(JobState::parse(&state));
     let Some(((kind, filter), state)) = known else {
-        return Err(Job::unreadable(&id).into());
+        return Ok(None);
     };
-    Ok(Work {
+    Ok(Some(Work {
         job: Job {
             id: JobId::from(id.as_str()),
             kind,
@@ -231,5 +237,5 @@ fn read(row: &Row<'_>) -> Result<Work> {
             waiting: count(row.get(11)?),
         },
         bound: row.get(10)?,
-    })
+    }))
 }

@@ -1,13 +1,13 @@
 //! Replays: copies of sent events, parked under keys of their own, so that relays send them beside the live flow.
 
-use postrider_core::{Cursor, EventId, Filter, JobId, JobState, Replay, Timestamp};
+use postrider_core::{Cursor, EventId, Filter, Job, JobId, JobState, Replay, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Row, params};
 
 use super::arm::one_of;
 use super::job::{Work, advance};
 use super::seen::{self, Seen};
-use super::{View, place_of};
+use super::{View, count, place_of};
 use crate::error::Result;
 use crate::row::destination_text;
 
@@ -20,8 +20,8 @@ const ABOVE_ALL: &str = "\u{10ffff}";
 
 /// Makes up to `limit` further copies, as many as still have room beside the live flow.
 pub(super) fn step(view: &View<'_>, work: &mut Work, replay: &Replay, limit: u32) -> Result<()> {
-    let waiting = u32::try_from(work.job.waiting).unwrap_or(u32::MAX);
-    let room = Replay::BESIDE.saturating_sub(waiting).min(limit) as usize;
+    let stuck = stuck(view, &work.job)?;
+    let room = Replay::room(work.job.waiting, stuck).min(limit) as usize;
     let source = Source::of(work, replay);
     let mut at = place_of(work.job.cursor.as_ref())?;
     let (chosen, is_end) = source.choose(view, &mut at, room, replay.to.is_some())?;
@@ -36,6 +36,22 @@ pub(super) fn step(view: &View<'_>, work: &mut Work, replay: &Replay, limit: u32
         work.job.state = JobState::Done;
     }
     advance(view, &work.job, copies as u64, 0)
+}
+
+/// How many copies wait behind a dead one of their key; counted only where they matter.
+fn stuck(view: &View<'_>, job: &Job) -> Result<u64> {
+    if job.waiting < u64::from(Replay::BESIDE) {
+        return Ok(0);
+    }
+    let sql = view.sql(
+        "SELECT count(*) FROM {outbox_parked} p INDEXED BY {outbox_parked_replay}
+         WHERE p.replay_id = ?1 AND p.dead = 0 AND EXISTS (
+             SELECT 1 FROM {outbox_parked} d INDEXED BY {outbox_parked_line}
+             WHERE d.order_key = p.order_key AND d.lane = p.lane AND d.destination = p.destination AND d.dead = 1
+             AND d.seq < p.seq)",
+    );
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    Ok(count(statement.query_row([job.id.as_str()], |row| row.get(0))?))
 }
 
 /// Takes copies back that were not sent yet. What a relay has in flight may still arrive.
@@ -83,12 +99,7 @@ impl<'a> Source<'a> {
             only,
             value,
             since: replay.since.map_or(i64::MIN, |at| at.0),
-            until: match (replay.until, &replay.restored) {
-                (Some(at), _) => at.0 - 1,
-                // What was published in the moment in which the job began had been published before.
-                (None, None) => work.job.begun_at.0,
-                (None, Some(_)) => i64::MAX,
-            },
+            until: replay.until(work.job.begun_at).map_or(i64::MAX, |at| at.0),
             bound: work.bound,
             begun_at: work.job.begun_at,
         }
@@ -147,7 +158,7 @@ impl<'a> Source<'a> {
     fn is_meant(&self, view: &View<'_>, row: &Row<'_>) -> Result<bool> {
         let published_at: i64 = row.get(seen::COLUMNS + 1)?;
         let is_event: bool = row.get(seen::COLUMNS + 2)?;
-        let is_in_time = (self.since..=self.until).contains(&published_at);
+        let is_in_time = (self.since..self.until).contains(&published_at);
         Ok(is_event && is_in_time && Seen::read(view, row)?.is_meant_at(self.begun_at, self.filter))
     }
 }
