@@ -109,8 +109,8 @@ Examples:
   timeout --preserve-status --signal=INT 1 postrider run
   POSTRIDER__LOG__FORMAT=json postrider run --until-empty
 
---until-empty waits while a destination is down or another relay holds the
-lease; `timeout` bounds it:
+--until-empty waits while a destination is down, what is queued is paused, or
+another relay holds the lease; `timeout` bounds it:
 timeout --preserve-status --signal=INT 60 postrider run --until-empty
 
 With --until-empty, exit code 1 means that something is left: queued (also

@@ -113,9 +113,17 @@ impl Failure {
         if error.kind() == StoreErrorKind::Invalid {
             return Self::input(format!("refused by outbox {outbox:?}: {error}")).advice(error.advice());
         }
+        // A relay goes on by itself; a command has ended.
+        let advice = match error.kind() {
+            StoreErrorKind::Busy => {
+                "give the command again; if that does not help, look for a long transaction"
+            }
+            StoreErrorKind::Full => "free disk space on the database's volume, then give the command again",
+            _ => error.advice(),
+        };
         Self::backend(format!("the database of outbox {outbox:?} cannot be used"))
             .because(error)
-            .advice(error.advice())
+            .advice(advice)
     }
 
     /// Tables that are missing or of another version.

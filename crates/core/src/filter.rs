@@ -162,9 +162,14 @@ impl Filter {
                 .older_than
                 .is_none_or(|least| since(record.created_at, now) >= least)
             && self.failing_for.is_none_or(|least| {
-                // A redriven row starts at zero: it fails again before it fails for long.
-                let first = route.failed.filter(|_| route.failures > 0);
-                first.is_some_and(|(first, _)| since(first, now) >= least)
+                // A redriven row starts at zero, and has not failed. For long it has if nobody came to it since it was
+                // to be tried: its destination may be down.
+                let first = match route.failures {
+                    0 if least.is_zero() => None,
+                    0 => route.next_attempt_at.filter(|_| route.failed.is_some()),
+                    _ => route.failed.map(|(first, _)| first),
+                };
+                first.is_some_and(|first| since(first, now) >= least)
             })
     }
 }
@@ -338,10 +343,15 @@ mod tests {
     fn a_redriven_route_does_not_fail_for_long() {
         let mut record = record();
         record.routes[0].failures = 0;
+        record.routes[0].next_attempt_at = Some(Timestamp(99_500_000));
         let filter = Filter {
             failing_for: Some(Duration::from_secs(1)),
             ..Filter::default()
         };
         assert!(!filter.matches(&record, &record.routes[0], Timestamp(100_000_000)));
+        assert!(
+            filter.matches(&record, &record.routes[0], Timestamp(100_500_000)),
+            "nobody has tried it since"
+        );
     }
 }

@@ -3,8 +3,8 @@
 use crate::Status;
 
 const AGAIN: &str = "it changed while the command ran: give the command again";
-const QUEUED: &str = "it is queued: a relay publishes it, or parks it within a second if it cannot; see that one runs \
-                      with `postrider status`";
+const QUEUED: &str = "it is queued: a relay publishes it, or parks it where it fails; `postrider status` says \
+                      whether one runs and what is paused, and the relay's log which destination takes nothing";
 const BEHIND: &str =
     "it goes after the event before it in its key: redrive or discard that one; `postrider show` names it";
 const HELD: &str = "it goes by itself when its destination answers or what is paused is resumed; `postrider show` \
@@ -14,7 +14,7 @@ const SENT: &str = "it was sent; send a copy with `postrider replay --id`";
 const THROWN_AWAY: &str = "a person threw it away; the service has to write the event again";
 const TIME_HAS_FAILED: &str = "its time has come and it failed; redrive it with `postrider dead redrive`, or throw it \
                                away with `postrider dead discard`";
-const NOT_PARKED_YET: &str = "it is queued: if its time has not come, a relay parks it within a second, and then the \
+const NOT_PARKED_YET: &str = "it is queued: if its time has not come, a relay parks it when it reads it, and then the \
                               command works; see that one runs with `postrider status`";
 
 /// What a person can do about a verb that was refused because of the state an event is in. The verbs are those of the
@@ -46,8 +46,8 @@ fn redrive(status: Status) -> &'static str {
 fn discard(status: Status) -> &'static str {
     match status {
         Status::Pending => {
-            "it is queued and goes out by itself; to stop it, pause its key with `postrider pause --key`, and give the \
-             command with --yes when it is HELD"
+            "it is queued and goes out when its destination takes it; to stop it, pause its key with `postrider pause \
+             --key`, and give the command with --yes when it is HELD"
         }
         Status::Retrying | Status::DeadLetter => AGAIN,
         Status::Waiting | Status::Held | Status::Scheduled => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Event, EventRecord, Filter, Kept, Leaves, List, Purge, Settled, Status};
+use postrider_core::{Act, Event, EventRecord, Filter, Kept, Leaves, List, Purge, Settled, Status, Verb};
 
 use super::bench::Bench;
 use super::words::{dead, decided, event, event_with, parks_as, refused, sent, to, waiting};
@@ -303,6 +303,24 @@ pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
     };
     assert_eq!(names(&listed(&bench, failing(Duration::ZERO)).await), ["failing"]);
     assert!(listed(&bench, failing(HOUR)).await.is_empty());
+    let again = Act {
+        verb: Verb::Redrive,
+        filter: failing(Duration::ZERO),
+        dry_run: false,
+        actor: "ann".to_owned(),
+        limit: 10,
+        from: None,
+    };
+    assert_eq!(bench.console().act(again).await.expect("redriven").touched, 1);
+    assert!(
+        listed(&bench, failing(Duration::ZERO)).await.is_empty(),
+        "it has not failed since"
+    );
+    eventually("nobody comes to it for long", async || {
+        let untried = listed(&bench, failing(Duration::from_millis(2))).await;
+        (names(&untried) == ["failing"]).then_some(())
+    })
+    .await;
 }
 
 async fn listed(bench: &Bench, filter: Filter) -> Vec<EventRecord> {

@@ -10,7 +10,7 @@ use postrider_core::{
 use super::manifest::{self, Folder, Part};
 use super::verify::{self, damaged};
 use crate::failure::Failure;
-use crate::output::time;
+use crate::output::{cell, time};
 use crate::wire::Opened;
 
 /// Rows of one transaction.
@@ -22,6 +22,8 @@ pub struct Restored {
     pub job: Job,
     /// The times of the range whose folders are not there.
     pub missing: Vec<String>,
+    /// Whether it had ended before, and nothing was done now.
+    pub is_over: bool,
 }
 
 /// Reads rows back, in a job of its own or in one that was begun and broken off: that has its range, because how far it
@@ -48,6 +50,13 @@ pub async fn restore(
             let resumed = opened.console.steer(job.id, JobVerb::Resume, actor.to_owned());
             resumed.await.map_err(failed)?
         }
+        Some((job, _)) if job.state == JobState::Done => {
+            return Ok(Restored {
+                job,
+                missing,
+                is_over: true,
+            });
+        }
         Some((job, _)) => job,
         None => {
             if !is_any(&folders, range)? {
@@ -71,13 +80,21 @@ pub async fn restore(
             let rows: Vec<HistoryRow> = rows.into_iter().filter(|row| has(range, row)).collect();
             job = part_of(opened, job, &place, rows, &mut tell).await?;
             if job.state != JobState::Running {
-                return Ok(Restored { job, missing });
+                return Ok(Restored {
+                    job,
+                    missing,
+                    is_over: false,
+                });
             }
         }
     }
     let end = job.cursor.clone().unwrap_or_else(|| Cursor("end".to_owned()));
     let job = opened.upkeep.mark(job.id, end, 0, true).await.map_err(failed)?;
-    Ok(Restored { job, missing })
+    Ok(Restored {
+        job,
+        missing,
+        is_over: false,
+    })
 }
 
 /// What the archive has of a range.
@@ -230,8 +247,10 @@ async fn known(opened: &Opened, id: &JobId, given: Restore) -> Result<(Job, Rest
     let jobs = opened.console.jobs(Some(id.clone()), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
     let Some((job, JobKind::Restore(range))) = job.map(|job| (job.clone(), job.kind)) else {
-        return Err(Failure::found(format!("there is no restore {id}"))
-            .advice("`postrider job list` shows the jobs that there are"));
+        return Err(
+            Failure::found(format!("there is no restore {:?}", cell(id.as_str())))
+                .advice("`postrider job list` shows the jobs that there are"),
+        );
     };
     if given != Restore::default() && given != range {
         return Err(Failure::input(format!(

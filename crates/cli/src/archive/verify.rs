@@ -74,7 +74,12 @@ pub fn damaged(fault: String) -> Failure {
 /// The bytes of a file that is as it was written, or what is wrong with it.
 pub fn bytes(folder: &Folder, part: &Part) -> Result<Vec<u8>, String> {
     let path = folder.path.join(&part.file);
-    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    // A pipe or a device would be read for ever.
+    if !fs::metadata(&path).map_err(failed)?.is_file() {
+        return Err(format!("{}: is not a file", path.display()));
+    }
+    let bytes = fs::read(&path).map_err(failed)?;
     match bytes.len() as u64 == part.bytes && hex_of(&bytes) == part.sha256 {
         true => Ok(bytes),
         false => Err(format!("{}: is not the file that was written", path.display())),

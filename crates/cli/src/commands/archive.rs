@@ -83,7 +83,10 @@ async fn write(
         }
         let text = match &folder {
             Some(folder) => format!("{name}: {} written to {folder}", count(written.rows, "row")),
-            None => format!("{name}: nothing to write"),
+            None => {
+                let age = duration::show(older_than);
+                format!("{name}: nothing to write: nothing new is older than {age}")
+            }
         };
         out.either(
             &json!({ "outbox": name, "rows": written.rows, "folder": folder }),
@@ -135,7 +138,11 @@ async fn restore(
     let (name, outbox) = wire::single(config, place.outbox.outbox.as_deref())?;
     let opened = wire::ready(name, outbox).await?;
     let mut progress = Progress::new(out, None);
-    let archive::Restored { job, missing } = archive::restore(
+    let archive::Restored {
+        job,
+        missing,
+        is_over,
+    } = archive::restore(
         &opened,
         &dir,
         range,
@@ -146,12 +153,16 @@ async fn restore(
     .await?;
     progress.end();
     let state = match job.state {
-        JobState::Done => format!("postrider replay --restored {} sends them", job.id),
+        JobState::Done => format!(
+            "`postrider replay --restored {}` sends those that were published",
+            job.id
+        ),
         // Somebody else has paused or cancelled it meanwhile.
         JobState::Cancelled => "the job is cancelled; without --job another one begins".to_owned(),
         state => format!("the job is {}; {} goes on", state.as_str(), goes_on_by(&job)),
     };
-    let mut text = format!("{name}: {} restored; {state}", count(job.touched, "row"));
+    let before = if is_over { " before" } else { "" };
+    let mut text = format!("{name}: {} restored{before}; {state}", count(job.touched, "row"));
     if !missing.is_empty() {
         let times = missing.join(", ");
         text.push_str(&format!(

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Status, Step, StoreError,
+    EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Stats, Status, Step, StoreError,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -84,6 +84,7 @@ impl Drive<'_> {
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
         driven.dead = job::dead(self.outbox, &driven.job).await?;
+        driven.is_alone = driven.job.waiting > 0 && self.stats(&driven.job).await?.relays.is_empty();
         Ok(driven)
     }
 
@@ -101,14 +102,18 @@ impl Drive<'_> {
 
     /// Why a replay does not go on, as far as it can be told from here.
     async fn why(&self, job: &Job) -> Result<String, Failure> {
-        let stats = self.outbox.console.stats().await;
-        let stats = stats.map_err(|error| self.failed(job, &error))?;
+        let stats = self.stats(job).await?;
         let (name, id) = (&self.outbox.name, &job.id);
         let waits = format!("{name}: the replay {id} waits for its copies to be sent");
         Ok(match stats.relays.is_empty() {
             true => format!("{waits}: no relay is running; `postrider run` starts one"),
             false => format!("{waits}; `postrider events --replay {id}` shows where they stand"),
         })
+    }
+
+    async fn stats(&self, job: &Job) -> Result<Stats, Failure> {
+        let stats = self.outbox.console.stats().await;
+        stats.map_err(|error| self.failed(job, &error))
     }
 
     async fn breathe(&self) {
@@ -148,6 +153,8 @@ pub struct Driven {
     pub refused: Vec<(EventId, Status)>,
     /// Copies of a replay that need a person.
     dead: u64,
+    /// Whether copies are left, and no relay that sends them.
+    is_alone: bool,
 }
 
 impl Driven {
@@ -158,6 +165,7 @@ impl Driven {
             touched: 0,
             refused: Vec::new(),
             dead: 0,
+            is_alone: false,
         }
     }
 
@@ -213,10 +221,16 @@ impl Driven {
                      `postrider job show {id}` tells whether the job goes on"
                 )
             }
-            (JobState::Done | JobState::Running, _) => format!(
-                "job {id}: {done}, {waiting} of them not sent yet: a running relay sends them, and `postrider job \
-                 show {id}` tells how many are left"
-            ),
+            (JobState::Done | JobState::Running, _) => {
+                let sends = match self.is_alone {
+                    true => "no relay is running, `postrider run` sends them",
+                    false => "a running relay sends them",
+                };
+                format!(
+                    "job {id}: {done}, {waiting} of them not sent yet: {sends}, and `postrider job show {id}` tells \
+                     how many are left"
+                )
+            }
         };
         match self.dead {
             0 => text,

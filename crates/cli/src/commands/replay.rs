@@ -60,7 +60,12 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
         _ => Vec::new(),
     };
-    let most = restored.map(|rows| format!("at most {} (what is left of the restore)", deliveries(rows)));
+    let most = restored.map(|rows| {
+        format!(
+            "at most {} (of the rows that were restored, what was published and is still there)",
+            deliveries(rows)
+        )
+    });
     let events = counted
         .as_ref()
         .map_or_else(|| most.unwrap_or_default(), Counted::text);
@@ -79,7 +84,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
             false => "nothing to replay".to_owned(),
         };
         out.either(&value, text)?;
-        return Ok(told(&unsent));
+        return Ok(told(out, &unsent));
     }
     if !args.yes {
         confirm(&format!("replay {events}?"), "give --yes, or --dry-run to count")?;
@@ -100,7 +105,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
         return Err(nothing_of(id, args));
     }
-    Ok(match told(&unsent) {
+    Ok(match told(out, &unsent) {
         Done::Fine => driven.done(),
         Done::Found => Done::Found,
     })
@@ -152,8 +157,9 @@ fn is_narrowed(args: &ReplayArgs) -> bool {
     args.since.is_some() || args.until.is_some() || filter(args) != ids
 }
 
-fn told(unsent: &[Refused]) -> Done {
-    for one in unsent {
+/// Of a document they are a part already.
+fn told(out: Output, unsent: &[Refused]) -> Done {
+    for one in unsent.iter().filter(|_| !out.is_json()) {
         let state = match one.status {
             None | Some(Status::Published) => String::new(),
             Some(status) => format!("was not sent: it is {}: ", status.as_str()),
@@ -195,8 +201,8 @@ fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
         false => format!("nothing of the restore {} is left", cell(id)),
     };
     Failure::found(text).advice(
-        "what was read back is removed with the history: read it back again with `postrider archive restore`, and \
-         replay that job",
+        "only what was published is replayed; what was read back is removed with the history: read it back again with \
+         `postrider archive restore`, and replay that job",
     )
 }
 

@@ -121,7 +121,7 @@ fn every_verb_works_on_postgresql() {
         .json();
     let job = replay["job"].as_str().unwrap();
     place.run(&["run", "--until-empty"]).expect(0);
-    says(&["job", "resume", job], "done, 1 delivery");
+    says(&["job", "show", job], "state       done");
     assert_eq!(place.read("events.jsonl").matches(job).count(), 1);
     for action in [
         "edit", "redrive", "move", "discard", "pause", "resume", "limit", "replay",

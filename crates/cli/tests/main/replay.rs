@@ -28,10 +28,12 @@ fn a_replayed_event_arrives_again_and_says_so() {
     let copies: Vec<&str> = arrived.lines().filter(|line| line.contains("order-1")).collect();
     assert_eq!(copies.len(), 2, "{arrived}");
     assert!(!copies[0].contains(id) && copies[1].contains(id), "{arrived}");
-    place
-        .run(&["job", "resume", id])
-        .expect(0)
-        .says("done, 1 delivery");
+    let shown = place.run(&["job", "show", id, "--json"]).expect(0).json();
+    assert_eq!(
+        (&shown["state"], &shown["unsent"]),
+        (&"done".into(), &0.into()),
+        "{shown}"
+    );
     let copies = place.run(&["events", "--replay", id, "--json"]).expect(0).json();
     assert_eq!(
         (&copies["event_id"], &copies["replay"]),

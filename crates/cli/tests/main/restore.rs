@@ -98,7 +98,7 @@ fn what_was_read_back_and_removed_is_not_replayed_in_silence() {
     place
         .run(&replay)
         .expect(2)
-        .complains("what is left of the restore");
+        .complains("of the rows that were restored, what was published and is still there");
     let other = [&replay[..], &["--type", "Other", "--yes"]].concat();
     place
         .run(&other)

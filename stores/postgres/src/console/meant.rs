@@ -139,8 +139,15 @@ impl Meant {
             bound(CREATED, ">=", age);
         }
         if let Some(age) = filter.failing_for.filter(|_| table == Table::Parked) {
-            bound("first_failed_at", "<=", age);
-            self.sql.push_str(" AND failures > 0");
+            // As `Filter::matches` has it.
+            let untried = match age.is_zero() {
+                true => "NULL",
+                false => "next_attempt_at",
+            };
+            let since = format!(
+                "(CASE WHEN failures > 0 THEN first_failed_at WHEN first_failed_at IS NOT NULL THEN {untried} END)"
+            );
+            bound(&since, "<=", age);
         }
     }
 

@@ -110,7 +110,7 @@ pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
     let mut found = Vec::new();
     let sql = view.sql(
         "SELECT destination, paused, max_in_flight, max_rate, actor, changed_at FROM {outbox_control}
-         WHERE paused = 1 OR max_in_flight IS NOT NULL OR max_rate IS NOT NULL ORDER BY destination",
+         WHERE paused <> 0 OR max_in_flight IS NOT NULL OR max_rate IS NOT NULL ORDER BY destination",
     );
     let mut statement = view.tx.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;

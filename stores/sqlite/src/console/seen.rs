@@ -12,23 +12,23 @@ use crate::{clock, row};
 
 /// The columns of a queued row.
 pub(super) const QUEUED: &str = "seq, event_id, event_type, aggregate_type, aggregate_id, event_key, created_at, \
-     enqueued_at, replay_id, '', 'PENDING', 0, NULL, NULL, NULL, NULL, NULL, NULL";
+     enqueued_at, replay_id, '', 'PENDING', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL";
 
 /// The columns of a row of the view `outbox_parked_status`, as `v`.
 pub(super) const PARKED: &str = "v.seq, v.event_id, v.event_type, v.aggregate_type, v.aggregate_id, v.event_key, \
      v.created_at, v.enqueued_at, v.replay_id, v.destination, v.status, v.failures, v.error_kind, v.error_group, \
-     v.error_text, v.first_failed_at, v.last_failed_at, v.order_key";
+     v.error_text, v.first_failed_at, v.last_failed_at, v.order_key, v.next_attempt_at";
 
 /// The columns of a row of the history.
 pub(super) const SENT: &str = "seq, event_id, event_type, aggregate_type, aggregate_id, event_key, created_at, \
      enqueued_at, replay_id, coalesce(destination, ''), iif(outcome = 'published', 'PUBLISHED', 'DISCARDED'), \
-     failures, NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL, NULL";
+     failures, NULL, NULL, iif(outcome = 'published', NULL, reason), NULL, NULL, NULL, NULL";
 
 /// Where the destination is among them.
 pub(super) const DESTINATION: usize = 9;
 
 /// How many columns these are.
-pub(super) const COLUMNS: usize = 18;
+pub(super) const COLUMNS: usize = 19;
 
 /// A row as far as a filter looks at it.
 pub(super) struct Seen {
@@ -67,6 +67,7 @@ impl Seen {
             error_group: text(13)?,
             error: text(14)?,
             failed: failed.map(|(first, last)| (Timestamp(first), Timestamp(last))),
+            next_attempt_at: row.get::<_, Option<i64>>(18)?.map(Timestamp),
             ..RecordedRoute::new(
                 named.map(DestinationName::from),
                 status(&text(10)?.unwrap_or_default()),

@@ -22,6 +22,7 @@ mod faults;
 mod history;
 mod inbox;
 mod lifecycle;
+mod listing;
 mod plans;
 mod produce;
 mod reset;
