@@ -13,7 +13,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::error::Result;
 
 /// How long one waits for a settle before it takes the lock for itself.
-const PATIENCE: Duration = Duration::from_millis(25);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(25);
 
 /// Something to do in a transaction of somebody else. Whoever waits for it is told once that is written.
 pub(crate) type Errand = Box<dyn FnOnce(&Transaction<'_>) -> Told + Send>;

@@ -5,12 +5,16 @@ mod history;
 mod purge;
 mod restore;
 
+use std::time::{Duration, Instant};
+
 use postrider_core::{
     BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, PastDuty, Purge, Purged,
     StoreError, Upkeep,
 };
+use rusqlite::Transaction;
 
 use crate::console::View;
+use crate::errand;
 use crate::store::SqliteStore;
 
 impl Upkeep for SqliteStore {
@@ -36,10 +40,18 @@ impl Upkeep for SqliteStore {
             true => Box::pin(self.view(DOING, move |view| purge::count(&view, &purge))),
             false if purge::is_errand(&purge) => {
                 let tables = self.tables_shared();
-                Box::pin(
-                    self.writer()
-                        .errand(DOING, move |tx| purge::purge(&View::begin(tx, &tables)?, &purge)),
-                )
+                Box::pin(async move {
+                    let began = Instant::now();
+                    let errand = move |tx: &Transaction<'_>| purge::purge(&View::begin(tx, &tables)?, &purge);
+                    let purged = self.writer().errand(DOING, errand).await?;
+                    // Most settles go without it. Where none comes, it has waited for one long enough.
+                    let is_busy = began.elapsed() < errand::PATIENCE;
+                    let rest = if is_busy { purge::REST } else { Duration::ZERO };
+                    Ok(Purged {
+                        rest: Some(rest),
+                        ..purged
+                    })
+                })
             }
             false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge))),
         }
