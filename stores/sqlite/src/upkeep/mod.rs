@@ -41,19 +41,23 @@ impl Upkeep for SqliteStore {
             false if purge::is_errand(&purge) => {
                 let tables = self.tables_shared();
                 Box::pin(async move {
-                    let began = Instant::now();
-                    let errand = move |tx: &Transaction<'_>| purge::purge(&View::begin(tx, &tables)?, &purge);
-                    let purged = self.writer().errand(DOING, errand).await?;
-                    // Most settles go without it. Where none comes, it has waited for one long enough.
-                    let is_busy = began.elapsed() < errand::PATIENCE;
-                    let rest = if is_busy { purge::REST } else { Duration::ZERO };
-                    Ok(Purged {
-                        rest: Some(rest),
-                        ..purged
-                    })
+                    let asked = Instant::now();
+                    let errand = move |tx: &Transaction<'_>| {
+                        let is_alone = asked.elapsed() >= errand::PATIENCE;
+                        let (hold, rest) = match is_alone {
+                            true => (purge::ALONE, Duration::ZERO),
+                            false => (purge::BESIDE, purge::REST),
+                        };
+                        let purged = purge::purge(&View::begin(tx, &tables)?, &purge, Some(hold))?;
+                        Ok(Purged {
+                            rest: Some(rest),
+                            ..purged
+                        })
+                    };
+                    self.writer().errand(DOING, errand).await
                 })
             }
-            false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge))),
+            false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge, None))),
         }
     }
 

@@ -14,10 +14,13 @@ use crate::schema;
 /// How many rows a step of the cleanup removes, and for how long: producers wait behind the settle that it goes along
 /// with.
 const ROWS: u32 = 200;
-const HOLD: Duration = Duration::from_micros(500);
-/// How long settles go without one behind it. What counts is for how much of the time the lock is held: with 1 ms of
-/// each settle the slow end of the inserts was 2.5 times that without a cleanup.
-pub(super) const REST: Duration = Duration::from_millis(15);
+/// Where no settle came that it could go along with.
+pub(super) const ALONE: Duration = Duration::from_millis(1);
+/// Along with one. What counts is for how much of the time the lock is held: with 1 ms of each settle the slow end of
+/// the inserts was 2.5 times that without a cleanup.
+pub(super) const BESIDE: Duration = Duration::from_micros(250);
+/// How long settles go without one behind it.
+pub(super) const REST: Duration = Duration::from_millis(30);
 
 /// Whether it has time. A person who purges by hand waits for it.
 pub(super) fn is_errand(purge: &Purge) -> bool {
@@ -36,15 +39,15 @@ struct Old {
     hold: Option<Hold>,
 }
 
-/// Removes up to the limit, and no longer than producers should wait.
-pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
+/// Removes up to the limit, and no longer than producers should wait, if that is said.
+pub(super) fn purge(view: &View<'_>, purge: &Purge, hold: Option<Duration>) -> Result<Purged> {
     let Some(old) = Old::of(view, purge)? else {
         return Ok(nothing());
     };
     // Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole table when the statistics are
     // those of a time when it was small.
     let mut find = view.tx.prepare_cached(&old.ids)?;
-    let limit = match is_errand(purge) {
+    let limit = match hold.is_some() {
         true => purge.limit.min(ROWS),
         false => purge.limit,
     };
@@ -55,7 +58,7 @@ pub(super) fn purge(view: &View<'_>, purge: &Purge) -> Result<Purged> {
     for id in &ids {
         remove.execute([id])?;
         gone += 1;
-        if is_errand(purge) && began.elapsed() >= HOLD {
+        if hold.is_some_and(|hold| began.elapsed() >= hold) {
             break;
         }
     }
