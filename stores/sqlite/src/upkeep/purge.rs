@@ -18,7 +18,7 @@ const ROWS: u32 = 200;
 pub(super) const ALONE: Duration = Duration::from_millis(1);
 /// Along with one. What counts is for how much of the time the lock is held: with 1 ms of each settle the slow end of
 /// the inserts was 2.5 times that without a cleanup.
-pub(super) const BESIDE: Duration = Duration::from_micros(250);
+pub(super) const BESIDE: Duration = Duration::from_micros(500);
 /// How long settles go without one behind it.
 pub(super) const REST: Duration = Duration::from_millis(30);
 
