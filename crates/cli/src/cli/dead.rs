@@ -27,8 +27,9 @@ Examples:
   postrider dead list --kind no_route --since 1d --json
   postrider dead list --text ticket
 
-The dead come first, then the stalled, the newest of each first. --group counts failures that look alike; the GROUP of
-its first column, given to --group, lists or redrives exactly these.")]
+The dead come first, then the stalled, the newest of each first. --group counts
+failures that look alike; the GROUP of its first column, given to --group,
+lists or redrives exactly these.")]
     List(DeadArgs),
     /// Show everything known about one dead or refused event
     #[command(after_long_help = "\

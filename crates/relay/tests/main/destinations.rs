@@ -168,15 +168,20 @@ async fn an_event_published_before_is_settled_as_a_duplicate_and_counted() {
     assert_eq!(heard.count(duplicate), 1);
 }
 
+/// One event is sent, and another one with its id waits.
+async fn reuse_id(store: &MemoryStore, relay: &Relay) {
+    commit(store, &["a"], 1);
+    drained(relay).await;
+    let mut other = event("a", 1);
+    other.payload = postrider_core::Payload::Text("{\"other\":true}".to_owned());
+    store.enqueue(other).unwrap();
+}
+
 #[tokio::test]
 async fn an_id_used_for_another_event_is_parked_for_a_person() {
     let (store, sink) = (MemoryStore::new(8), MemorySink::new());
     let relay = relay(&store, &sink);
-    commit(&store, &["a"], 1);
-    drained(&relay).await;
-    let mut other = event("a", 1);
-    other.payload = postrider_core::Payload::Text("{\"other\":true}".to_owned());
-    store.enqueue(other).unwrap();
+    reuse_id(&store, &relay).await;
     store.enqueue(event("b", 1)).unwrap();
     let report = drained(&relay).await;
     assert_eq!((report.dead, report.published), (1, 1));
@@ -190,11 +195,7 @@ async fn an_id_used_for_another_event_is_parked_for_a_person() {
 async fn a_reused_id_that_a_person_redrives_gets_all_its_attempts() {
     let (store, sink) = (MemoryStore::new(8), MemorySink::new());
     let relay = relay(&store, &sink);
-    commit(&store, &["a"], 1);
-    drained(&relay).await;
-    let mut other = event("a", 1);
-    other.payload = postrider_core::Payload::Text("{\"other\":true}".to_owned());
-    store.enqueue(other).unwrap();
+    reuse_id(&store, &relay).await;
     assert_eq!(drained(&relay).await.dead, 1);
     let refusals = AtomicU32::new(2);
     sink.refuse_when(move |_| {
