@@ -11,6 +11,7 @@
 //! - [`servers`] and [`proxy`]: real servers, and a network between them and us that fails on request.
 //! - [`wait`] and [`log`]: waiting for conditions instead of sleeping, and looking through what was logged.
 //! - [`memory`]: the model behind a lock and a clock, as a store.
+//! - [`paged`]: a console whose listings take many pages.
 
 #[macro_use]
 mod suite;
@@ -24,6 +25,7 @@ pub mod ledger;
 pub mod log;
 pub mod memory;
 pub mod model;
+pub mod paged;
 pub mod process;
 pub mod proxy;
 pub mod servers;

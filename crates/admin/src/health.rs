@@ -7,11 +7,15 @@ use postrider_core::{
     Console, ErrorKind, Filter, Group, InForce, Job, JobState, List, MAX_ERROR_TEXT, Scope, Stats, Status,
     StoreError, StoreErrorKind, causes, inert, limits,
 };
+use tokio::time::Instant;
 
 /// A call that fails for less is repeated and no reason for anything.
 const LASTING: Duration = Duration::from_secs(10);
 /// Stalled events are counted up to this many: more says no more.
 const STALLED: u32 = 100;
+/// How long the first of them is searched for, page by page. Less than a client waits for an answer, or a search that
+/// does not end would take the other numbers away.
+const SEARCH: Duration = Duration::from_secs(2);
 /// Jobs are looked through up to this many: older ones that are not over were forgotten by whoever began them.
 const JOBS: u32 = 20;
 /// Groups of failures are told up to this many: the most frequent ones are what to look at first.
@@ -114,9 +118,9 @@ pub struct FailingCall {
 pub struct Seen {
     /// Its state in numbers.
     pub stats: Stats,
-    /// Events that are refused for longer than `stalled_after`, up to a hundred.
+    /// Events that are refused for longer than `stalled_after`, up to a hundred, as far as they were searched for.
     pub stalled: u64,
-    /// Whether there are more of them.
+    /// Whether there may be more of them: the search did not come to its end.
     pub more_stalled: bool,
     /// What is paused or limited.
     pub controls: Vec<InForce>,
@@ -124,6 +128,13 @@ pub struct Seen {
     pub jobs: Vec<Job>,
     /// Failures that look alike, the most frequent first, up to ten.
     pub groups: Vec<Group>,
+}
+
+impl Seen {
+    /// How many events are stalled, at least where there may be more; none: none was found, and nobody knows.
+    pub fn stalled_known(&self) -> Option<u64> {
+        (self.stalled > 0 || !self.more_stalled).then_some(self.stalled)
+    }
 }
 
 /// Why nothing could be learnt.
@@ -156,15 +167,10 @@ pub struct Health {
 /// Asks a database what health is judged by.
 pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen, StoreError> {
     let stats = console.stats().await?;
-    let refused = Filter {
-        status: vec![Status::Retrying],
-        failing_for: Some(stalled_after),
-        ..Filter::default()
-    };
     // Nothing is refused at the moment in almost every outbox, and then one question is enough.
-    let listing = match stats.parked_as(Status::Retrying) {
-        0 => Default::default(),
-        _ => console.list(List::first(STALLED, refused)).await?,
+    let (stalled, more_stalled) = match stats.parked_as(Status::Retrying) {
+        0 => (0, false),
+        _ => count_stalled(console, stalled_after).await?,
     };
     let mut jobs = console.jobs(None, JOBS).await?;
     jobs.retain(|job| matches!(job.state, JobState::Running | JobState::Paused));
@@ -176,12 +182,32 @@ pub async fn look(console: &dyn Console, stalled_after: Duration) -> Result<Seen
     groups.truncate(GROUPS);
     Ok(Seen {
         stats,
-        stalled: listing.events.len() as u64,
-        more_stalled: listing.next.is_some(),
+        stalled,
+        more_stalled,
         controls: console.controls().await?,
         jobs,
         groups,
     })
+}
+
+/// How many events are stalled, and whether there may be more. A page is bounded by time, and an empty one says nothing
+/// of what is behind it: only the end of the search does. One that was found is enough to know that there are some.
+async fn count_stalled(console: &dyn Console, stalled_after: Duration) -> Result<(u64, bool), StoreError> {
+    let refused = Filter {
+        status: vec![Status::Retrying],
+        failing_for: Some(stalled_after),
+        ..Filter::default()
+    };
+    let until = Instant::now() + SEARCH;
+    let mut list = List::first(STALLED, refused);
+    loop {
+        let listing = console.list(list.clone()).await?;
+        let more = listing.next.is_some();
+        if !listing.events.is_empty() || !more || Instant::now() >= until {
+            return Ok((listing.events.len() as u64, more));
+        }
+        list.from = listing.next;
+    }
 }
 
 impl Health {
@@ -241,10 +267,15 @@ fn judge_numbers(seen: &Seen, thresholds: &Thresholds) -> Vec<Reason> {
     let age = stats.oldest.unwrap_or_default();
     if let Some((level, limit)) = limits.into_iter().find(|(_, limit)| age > *limit) {
         let (age, limit) = (shown(age), shown(limit));
+        // Where one is known to run the question would contradict what else is said of it.
+        let asks = match stats.relays.is_empty() {
+            true => ": is a relay running?",
+            false => "",
+        };
         add(
             level,
             "lag",
-            format!("the oldest is unpublished for {age}, longer than {limit}: is a relay running?"),
+            format!("the oldest is unpublished for {age}, longer than {limit}{asks}"),
         );
     }
     if stats.dead > thresholds.max_dead {
@@ -258,18 +289,32 @@ fn judge_numbers(seen: &Seen, thresholds: &Thresholds) -> Vec<Reason> {
         // What a person decided is no illness, but it explains what else is said.
         add(Level::Healthy, "paused", paused(one));
     }
-    if seen.stalled > 0 {
-        let more = if seen.more_stalled { "more than " } else { "" };
-        let (number, after) = (seen.stalled, shown(thresholds.stalled_after));
-        add(
-            Level::Degraded,
-            "stalled",
-            format!(
-                "{more}{number} stalled, refused for longer than {after}: `postrider dead list` shows them"
-            ),
-        );
-    }
+    reasons.extend(stalled(seen, &shown(thresholds.stalled_after)));
     reasons
+}
+
+/// What could not be searched to its end is no good news: among so much that is refused, somebody has to look.
+fn stalled(seen: &Seen, after: &str) -> Option<Reason> {
+    let text = match (seen.stalled_known(), seen.more_stalled) {
+        (Some(0), _) => return None,
+        (Some(number), more) => {
+            let least = if more { "at least " } else { "" };
+            format!(
+                "{least}{number} stalled, refused for longer than {after}: `postrider dead list` shows them"
+            )
+        }
+        (None, _) => format!(
+            "not known whether any is stalled, refused for longer than {after}: {} are refused, and the search among \
+             them was not finished within {}; `postrider dead list` searches for longer",
+            seen.stats.parked_as(Status::Retrying),
+            shown(SEARCH)
+        ),
+    };
+    Some(Reason {
+        level: Level::Degraded,
+        word: "stalled",
+        text,
+    })
 }
 
 fn paused(one: &InForce) -> String {

@@ -49,8 +49,11 @@ impl<K: Ord + Clone, T: Clone> Lasting<K, T> {
     /// What lasts in an outbox, and for how long: of each thing, what has lasted longest.
     pub(crate) fn of(&self, outbox: &str) -> Vec<(K, T, Duration)> {
         let mut oldest: BTreeMap<K, (T, Duration)> = BTreeMap::new();
-        for ((name, about, _), trouble) in self.all().iter() {
-            let lasted = trouble.since.elapsed();
+        let all = self.all();
+        // One moment for all of them: what is looked at later has not lasted longer for that.
+        let now = Instant::now();
+        for ((name, about, _), trouble) in all.iter() {
+            let lasted = now.saturating_duration_since(trouble.since);
             if name == outbox && oldest.get(about).is_none_or(|(_, other)| *other < lasted) {
                 oldest.insert(about.clone(), (trouble.said.clone(), lasted));
             }

@@ -215,7 +215,7 @@ Events of an outbox with history = \"none\" cannot be shown.")]
     /// List events in any state, the newest first
     ///
     /// A text is looked for in ids, types, keys and errors, never in payloads. The history may be long: where a listing
-    /// takes more than a few seconds it ends and says so.
+    /// takes more than a few seconds it ends and says so: with --json by a last line {"partial": true, …}.
     #[command(after_long_help = "\
 Examples:
   postrider events

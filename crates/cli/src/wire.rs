@@ -64,6 +64,14 @@ pub fn single<'a>(config: &'a Config, name: Option<&str>) -> Result<(&'a str, &'
     }
 }
 
+/// What a command that is about one outbox has to be given behind its other arguments: nothing where there is only one.
+pub fn option(config: &Config, outbox: &str) -> String {
+    match config.outboxes.len() {
+        0 | 1 => String::new(),
+        _ => format!(" --outbox {outbox}"),
+    }
+}
+
 /// Opens the database of an outbox, whatever its tables are.
 pub fn open(name: &str, outbox: &Outbox, missing: Missing) -> Result<Opened, Failure> {
     match &outbox.place {

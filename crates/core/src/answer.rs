@@ -150,12 +150,16 @@ kinds! {
     NotEncodable = "not_encodable" => Invalid,
         "Correct the producer, or choose another envelope or address and redrive; or discard the event.";
     /// A template of the route names something that this event does not have.
-    TemplateValueMissing = "template_value_missing" => Invalid, "Correct the route's template, then redrive.";
+    TemplateValueMissing = "template_value_missing" => Invalid,
+        "Correct the route's template, restart the relay so that it reads it, then redrive.";
     /// No route matches.
     NoRoute = "no_route" => Invalid,
-        "Add a route that matches (postrider route explain shows why none does), then redrive.";
+        "Add a route that matches (postrider route explain shows why none does), restart the relay so that it reads \
+         it, then redrive.";
     /// The row is not an event.
-    BadRow = "bad_row" => Invalid, "Correct the producer and let it send the event again; then discard this one.";
+    BadRow = "bad_row" => Invalid,
+        "Correct the producer and let it send the event again, then discard this one; where only the payload or its \
+         content type is wrong, postrider dead edit mends it.";
     /// The id was published before with other content.
     IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.

@@ -59,9 +59,10 @@ mod validate;
 
 pub use answer::{Answer, Class, ErrorKind, Failure, Policy, Receipt};
 pub use console::{
-    Act, AuditEntry, AuditPage, Chunk, Console, Control, Cursor, Edit, EditedAt, EventRecord, Group, InForce,
-    Job, JobId, JobKind, JobState, JobVerb, Left, List, Listing, LiveRelay, Moment, NewJob, Original, Replay,
-    Restore, Route as RecordedRoute, Scope, Sent, SentPage, Stats, Status, Step, Story, Verb, What,
+    Act, AuditEntry, AuditPage, Chunk, Console, Control, Cursor, Edit, EditedAt, EventRecord, Group, Head,
+    InForce, Job, JobId, JobKind, JobState, JobVerb, Left, List, Listing, LiveRelay, Moment, NewJob,
+    Original, Replay, Restore, Route as RecordedRoute, Scope, Sent, SentPage, Stats, Status, Step, Story,
+    Verb, What,
 };
 pub use destination::{DeadLetter, Destination, DestinationId, Limits};
 pub use doorbell::{Doorbell, Ring};

@@ -47,11 +47,19 @@ fn discard(status: Status) -> &'static str {
     match status {
         Status::Pending => {
             "it is queued and goes out when its destination takes it; to stop it, pause its key with `postrider pause \
-             --key`, and give the command with --yes when it is HELD"
+             --key`, and give the command with --yes when it is HELD; if its time has not come, a relay makes \
+             it SCHEDULED, and then `postrider schedule cancel` throws it away"
         }
         Status::Retrying | Status::DeadLetter => AGAIN,
-        Status::Waiting | Status::Held | Status::Scheduled => {
-            "it goes out by itself; `postrider dead discard ID --yes` discards it all the same"
+        Status::Waiting => {
+            "it goes out once what is before it has gone; `postrider dead discard ID --yes` discards it all the same"
+        }
+        Status::Held => {
+            "it goes out when its destination answers or what is paused is resumed; `postrider dead discard ID --yes` \
+             discards it all the same"
+        }
+        Status::Scheduled => {
+            "it goes out by itself at its time; `postrider dead discard ID --yes` discards it all the same"
         }
         Status::Published => {
             "it was sent and cannot be taken back: have the service write an event that corrects it"

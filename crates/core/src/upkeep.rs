@@ -37,7 +37,7 @@ pub trait Upkeep: Send + Sync {
     }
 
     /// Removes what is older than its term, in one transaction of at most `limit` rows. Queued and parked rows are
-    /// never touched. History that a replay has still to read stays, up to [`Purge::longest`], and the answer says so.
+    /// never touched. History that a replay has still to read stays, and the answer says so.
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let _ = purge;
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -61,6 +61,14 @@ pub trait Upkeep: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
+    /// A replay that has still to read history which is older than [`Purge::longest`] of this term, if there is one.
+    /// Whoever looks after the history cancels it before that history goes, so that it does not end as if it had read
+    /// all of it.
+    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        let _ = kept;
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
     /// Puts rows of an archive where a replay finds them, and says how far the job has come, in one transaction. The
     /// cursors of such a job grow as texts. Rows that do not lead beyond where it is are there: somebody else goes on
     /// with the same job, and they are not written again.
@@ -71,6 +79,13 @@ pub trait Upkeep: Send + Sync {
         cursor: Cursor,
     ) -> BoxFuture<'_, Result<Job, StoreError>> {
         let _ = (job, rows, cursor);
+        Box::pin(async { Err(StoreError::unsupported()) })
+    }
+
+    /// How many of the rows that a job restored are still there. They go one by one when they are past their term, so
+    /// that a replay of fewer than the job wrote would look like one of all.
+    fn restored(&self, job: JobId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let _ = job;
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 }
@@ -153,7 +168,7 @@ pub enum Kept {
     Audit,
     /// Jobs that have ended.
     Jobs,
-    /// Payloads before people changed them, whose events are gone.
+    /// Payloads before people changed them, whose events are gone: neither parked nor in the history.
     Originals,
     /// What an archive was read back into.
     Restored,
@@ -221,11 +236,11 @@ impl Purge {
         .to_string()
     }
 
-    /// The age from which on history goes even though a replay has still to read it. A replay that somebody paused and
-    /// forgot must not fill the disk: it keeps the history for as long again as it is kept, and at least for a day.
-    pub fn longest(&self) -> Duration {
+    /// The age from which on no history of this term is kept for a replay that has still to read it. One that somebody
+    /// paused and forgot must not fill the disk: it has as long again as the history is kept, and at least a day.
+    pub fn longest(kept: Duration) -> Duration {
         const DAY: Duration = Duration::from_secs(86_400);
-        self.older_than.saturating_add(self.older_than.max(DAY))
+        kept.saturating_add(kept.max(DAY))
     }
 }
 

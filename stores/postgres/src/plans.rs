@@ -2,6 +2,7 @@
 
 mod before;
 mod inbox;
+mod originals;
 
 use postrider_core::Schema;
 use postrider_testkit::servers::Postgres;
@@ -293,7 +294,7 @@ fn check_settle(plan: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_purge_passes_young_partitions_over() {
     let planner = Planner::new().await;
-    let plan = planner.explain("purge(259200, 10, NULL, 1000, 518400)").await;
+    let plan = planner.explain("purge(259200, 10, NULL, 1000)").await;
     let removed = plan.matches("Subplans Removed: 9").count();
     assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
 }

@@ -180,7 +180,8 @@ impl PgStore {
             None => clock::seconds(KEEP_DISCARDED),
             Some(_) if !options.trim => clock::seconds(NOTHING_IS_OLDER),
             Some(term) => {
-                let plan = upkeep::plan(self, &Purge::of(Kept::History, term, 1)).await?;
+                let plan =
+                    upkeep::plan(self, &Purge::of(Kept::History, term, 1), Purge::longest(term)).await?;
                 if let Some(held) = plan.held {
                     tracing::warn!(held, "days of the history are past their term and stay");
                 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::config::SqliteOptions;
 use crate::doorbell::Bells;
-use crate::errand::{self, Errand, Errands, Told};
+use crate::errand::{self, Company, Errand, Errands, Told};
 use crate::error::{self, Result, store_error};
 use crate::patience;
 
@@ -148,20 +148,26 @@ impl Worker {
         }
     }
 
-    /// Does something that has time: with the next settle, or soon by itself.
-    pub(crate) async fn errand<T, F>(&self, doing: &'static str, errand: F) -> Result<T, StoreError>
+    /// Does something that has time: with the next settle, or soon by itself. Says beside how long the database was
+    /// locked from its beginning on, with the commit.
+    pub(crate) async fn errand<T, F>(
+        &self,
+        doing: &'static str,
+        errand: F,
+    ) -> Result<(T, Duration), StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
+        F: FnOnce(&Transaction<'_>, Company) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let errand: Errand = Box::new(move |tx| {
+        let errand: Errand = Box::new(move |tx, company| {
             if reply.is_closed() {
                 return Box::new(|| {}) as Told;
             }
-            let done = errand::apart(tx, || errand(tx));
+            let began = Instant::now();
+            let done = errand::apart(tx, || errand(tx, company));
             Box::new(move || {
-                let _ = reply.send(done);
+                let _ = reply.send(done.map(|done| (done, began.elapsed())));
             })
         });
         self.call(doing, move |session| {

@@ -15,8 +15,17 @@ use crate::error::Result;
 /// How long one waits for a settle before it takes the lock for itself.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(25);
 
-/// Something to do in a transaction of somebody else. Whoever waits for it is told once that is written.
-pub(crate) type Errand = Box<dyn FnOnce(&Transaction<'_>) -> Told + Send>;
+/// In whose transaction it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// In that of a settle.
+    Settle,
+    /// In one of its own, because no settle came.
+    Nobody,
+}
+
+/// Something to do in a transaction. Whoever waits for it is told once that is written.
+pub(crate) type Errand = Box<dyn FnOnce(&Transaction<'_>, Company) -> Told + Send>;
 
 /// Tells whoever waits; dropped instead, it tells that nothing was written.
 pub(crate) type Told = Box<dyn FnOnce() + Send>;
@@ -41,7 +50,7 @@ impl Errands {
     /// Does the first one in a transaction that is about to be committed.
     pub(crate) fn go_along(&mut self, tx: &Transaction<'_>) -> Option<Told> {
         let (_, errand) = self.waiting.pop_front()?;
-        Some(errand(tx))
+        Some(errand(tx, Company::Settle))
     }
 
     /// Does the first one by itself if it has waited long enough.
@@ -54,7 +63,7 @@ impl Errands {
             return Ok(());
         };
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let told = errand(&tx);
+        let told = errand(&tx, Company::Nobody);
         crash::point("operator.inside");
         tx.commit()?;
         crash::point("operator.after");
@@ -98,7 +107,7 @@ mod tests {
     /// An errand that writes a number, and fails behind that or not; what is told of it comes out of the channel.
     fn writes(number: i64, fails: bool) -> (Errand, mpsc::Receiver<bool>) {
         let (tell, told) = mpsc::channel();
-        let errand: Errand = Box::new(move |tx| {
+        let errand: Errand = Box::new(move |tx, _| {
             let done = apart(tx, || {
                 tx.execute("INSERT INTO t VALUES (?1)", [number])?;
                 match fails {

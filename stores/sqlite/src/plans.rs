@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use crate::ident::Tables;
 use crate::inbox::{Inbox, PURGE, PURGE_OF};
 use crate::schema::migrations;
+use crate::upkeep::OLD;
 use crate::{decode, heads, read, settle, timed, write};
 
 /// Every statement of a read or a settle, with the steps of its plan.
@@ -218,6 +219,13 @@ fn check(connection: &Connection, tables: &Tables, when: &str) {
             *steps,
             "{when}: {template}"
         );
+    }
+    // Only the table itself: what stands in a row's way is asked of a few jobs.
+    for (kind, by) in OLD {
+        let first = |sql: String| plan(connection, &tables.sql(&sql)).remove(0);
+        assert_eq!(first(kind.find()), format!("SEARCH t USING {by}"), "{when}");
+        let own = "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)";
+        assert_eq!(first(kind.remove()), own, "{when}: {}", kind.remove());
     }
     for template in NO_SCAN {
         let plan = plan(connection, &tables.sql(template)).join("\n");

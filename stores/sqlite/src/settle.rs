@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Kept, Purge, Settle, Settled, Shard, crash};
+use postrider_core::{Purge, Settle, Settled, Shard, crash};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::connect::Session;
@@ -77,7 +77,7 @@ pub(crate) fn trim(
         return Ok(0);
     }
     let passed = Hold::find(connection, tables)?.map_or(i64::MAX, |hold| hold.passed);
-    let longest = schema::since(now, Purge::of(Kept::History, kept, 1).longest());
+    let longest = schema::since(now, Purge::longest(kept));
     old.retain(|[_, place, published_at]| *place <= passed || *published_at < longest);
     let mut remove = connection.prepare_cached(&tables.sql(REMOVE_SENT))?;
     for [id, ..] in &old {

@@ -1,5 +1,7 @@
 //! What keeps a database in memory small.
 
+use std::time::Duration;
+
 use postrider_core::{
     BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, PastDuty, Purge, Purged,
     StoreError, Upkeep,
@@ -27,6 +29,10 @@ impl Upkeep for MemoryStore {
 
     fn forget_duties(&self, seen: Vec<PastDuty>) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(async move { Ok(self.with_model(|model, _| model.forget_duties(&seen))) })
+    }
+
+    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| model.forgotten(now, kept))) })
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
@@ -63,5 +69,9 @@ impl Upkeep for MemoryStore {
             let restored = self.with_model(|model, now| model.restore(now, &job, &rows, cursor));
             restored.ok_or_else(|| Job::unknown(&job))
         })
+    }
+
+    fn restored(&self, job: JobId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, _| model.restored_by(&job).count() as u64)) })
     }
 }

@@ -53,7 +53,8 @@ impl Model {
         self.mark(now, id, at, rows.len() as u64, false)
     }
 
-    pub(super) fn restored_by<'a>(&'a self, job: &'a JobId) -> impl Iterator<Item = &'a Record> {
+    /// What is left of the rows that a job restored.
+    pub(crate) fn restored_by<'a>(&'a self, job: &'a JobId) -> impl Iterator<Item = &'a Record> {
         let of_job = self.restored.iter().filter(move |(id, ..)| id == job);
         of_job.map(|(.., record)| record)
     }

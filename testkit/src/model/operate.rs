@@ -119,7 +119,7 @@ impl Model {
         if self.paused_keys.contains(&parked.row.key) {
             return Status::Held;
         }
-        if self.stands_behind(parked) {
+        if self.head_of(parked).is_some() {
             return Status::Waiting;
         }
         if parked.next_attempt > now {
@@ -128,15 +128,17 @@ impl Model {
         Status::Held
     }
 
-    fn stands_behind(&self, parked: &Parked) -> bool {
-        let Some(line) = self.line_of(&parked.row) else {
-            return false;
+    /// The first of the line that a row stands in, where that is another.
+    pub(super) fn head_of(&self, parked: &Parked) -> Option<&Parked> {
+        let line = self.line_of(&parked.row)?;
+        let first = |destination: &Option<DestinationName>| {
+            let first = line.get(destination).and_then(|seqs| seqs.first());
+            first.map(|seq| (*seq, destination.clone()))
         };
-        let earlier = |destination: &Option<DestinationName>| {
-            line.get(destination)
-                .and_then(|seqs| seqs.first())
-                .is_some_and(|first| *first < parked.row.seq)
-        };
-        earlier(&parked.destination) || earlier(&None)
+        let heads = [first(&None), first(&parked.destination)];
+        let head = heads.into_iter().flatten().min()?;
+        self.parked
+            .get(&head)
+            .filter(|head| head.row.seq < parked.row.seq)
     }
 }

@@ -29,10 +29,12 @@ impl Model {
                 remove(purge, ids, |id| self.jobs.retain(|filed| filed.job.id != *id))
             }
             Kept::Originals => {
-                // Not while anything of its event is parked: a row without a destination may be split since.
+                // Not while anything of its event is parked, for whatever destination: a row without one may be split
+                // since. Nor while the history shows it.
                 let is_parked = |seq: Seq| self.parked.keys().any(|(parked, _)| *parked == seq);
+                let is_told = |seq: Seq| self.history.values().any(|record| record.row.seq == seq);
                 let gone = self.originals.iter().filter(|((seq, _), original)| {
-                    !is_parked(*seq) && is_old(now, original.edited_at, purge.older_than)
+                    is_old(now, original.edited_at, purge.older_than) && !is_parked(*seq) && !is_told(*seq)
                 });
                 let places: Vec<_> = gone.map(|(place, _)| place.clone()).take(limit).collect();
                 remove(purge, places, |place| drop(self.originals.remove(place)))
@@ -88,6 +90,15 @@ impl Model {
         held.then(|| Purged::held_by(job.as_str()))
     }
 
+    /// The replay that keeps what is far past this term.
+    pub fn forgotten(&self, now: Duration, kept: Duration) -> Option<JobId> {
+        let (job, passed) = self.passed_by_replays()?;
+        let is_kept = |record: &super::rows::Record| {
+            record.row.seq > passed && is_older(now, record.at, Purge::longest(kept))
+        };
+        self.history.values().any(is_kept).then(|| job.clone())
+    }
+
     /// The replay of the history that is least far, and the last place that it has passed.
     fn passed_by_replays(&self) -> Option<(&JobId, Seq)> {
         let reads = |kind: &JobKind| matches!(kind, JobKind::Replay(replay) if replay.restored.is_none());
@@ -108,7 +119,7 @@ impl Model {
         let old = self.history.iter().filter(|(_, record)| {
             is_older(now, record.at, purge.older_than)
                 && time(record.at) < archived
-                && (record.row.seq <= passed || is_older(now, record.at, purge.longest()))
+                && record.row.seq <= passed
         });
         let numbers: Vec<u64> = old.map(|(n, _)| *n).take(limit).collect();
         remove(purge, numbers, |n| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{AuditEntry, EditedAt, EventId, EventRecord, Left, Moment, Story, Timestamp};
+use postrider_core::{AuditEntry, EditedAt, EventId, EventRecord, Head, Left, Moment, Story, Timestamp};
 
 use super::{Fate, Model, Record, time};
 
@@ -14,12 +14,26 @@ impl Model {
         let edits: Vec<_> = shown.iter().flat_map(|record| self.edits_of(record)).collect();
         for record in &mut shown {
             record.timeline = self.timeline(record, &edits);
+            self.name_heads(now, record);
             let mut originals = self.originals.iter();
             if let Some((_, original)) = originals.find(|((seq, _), _)| *seq == record.seq) {
                 record.set_original(original.clone());
             }
         }
         shown
+    }
+
+    fn name_heads(&self, now: Duration, record: &mut EventRecord) {
+        let seq = record.seq;
+        for route in record.routes.iter_mut().filter(|route| route.status.is_parked()) {
+            let parked = self.parked_row(seq, route.destination.as_ref());
+            let head = parked.and_then(|parked| self.head_of(parked));
+            route.behind = head.map(|head| Head {
+                event_id: head.row.event_id().clone(),
+                destination: head.destination.clone(),
+                status: self.status_of(now, head),
+            });
+        }
     }
 
     fn edits_of(&self, record: &EventRecord) -> impl Iterator<Item = EditedAt> {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, JobKind, Kept, Payload, Purge, Scope, Settled,
-    Then, Verb, What,
+    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, JobKind, Kept, Payload, Purge, Replay, Restore,
+    Scope, Settled, Then, Verb, What,
 };
 
 use super::bench::Bench;
 use super::job::{ANN, begun, clock_goes_on, to_the_end};
-use super::words::{dead, event, parks_as, refused, waiting};
+use super::words::{dead, event, parks_as, refused, to, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn what_people_did_is_written_down(bench: Bench) {
@@ -175,6 +175,48 @@ async fn who(bench: &Bench, id: &str, what: What) -> Vec<String> {
     let shown = bench.console().show(id.into()).await.expect("shown").remove(0);
     let moments = shown.timeline.into_iter().filter(|moment| moment.what == what);
     moments.filter_map(|moment| moment.actor).collect()
+}
+
+/// The audit knows the id alone, which a copy shares with the event that was sent.
+pub(super) async fn what_is_done_to_a_copy_is_told_of_the_copy(bench: Bench) {
+    let relay = super::replay::history(&bench, &[event("a", "k")]).await;
+    let again = Replay {
+        to: Some(to("miss")),
+        ..Replay::default()
+    };
+    let job = super::replay::replay(&bench, again, Filter::default()).await;
+    bench.console().step(job.id.clone(), 10).await.expect("a step");
+    let die = async || {
+        let copy = relay.due().await.remove(0);
+        let then = Then::Again(dead(Some("miss")));
+        assert_eq!(relay.settle_parked(&copy, then).await, Settled::Done);
+    };
+    let told = async || {
+        let mut told: [Vec<What>; 2] = Default::default();
+        for record in bench.console().show("a".into()).await.expect("shown") {
+            let by_people = record.timeline.iter().filter(|moment| moment.actor.is_some());
+            told[usize::from(record.replay.is_some())].extend(by_people.map(|moment| moment.what));
+        }
+        told
+    };
+    die().await;
+    // An audit may keep milliseconds only, and the event itself was sent in one of them.
+    eventually("the clock goes on", async || {
+        let kind = JobKind::Restore(Restore::default());
+        let later = begun(&bench, kind, Filter::default()).await;
+        (later.begun_at.0 >= job.begun_at.0 + 1_000).then_some(())
+    })
+    .await;
+    act(&bench, Verb::Redrive, "a").await;
+    assert_eq!(told().await, [vec![], vec![What::Redriven]]);
+    die().await;
+    edit(&bench, "a", "{\"n\":1}").await;
+    let both = [vec![], vec![What::Redriven, What::Edited]];
+    assert_eq!(told().await, both);
+    let copy = relay.due().await.remove(0);
+    let then = Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&copy, then).await, Settled::Done);
+    assert_eq!(told().await, both, "when it has left");
 }
 
 /// What happened to the one event with this id.

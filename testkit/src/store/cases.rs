@@ -2,7 +2,7 @@
 
 use super::{
     Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, faults,
-    find, history, job, keep, lease, level_one, lines, operate, order, parked, read, replay, replayed,
+    find, history, job, keep, lease, level_one, lines, operate, order, pages, parked, read, replay, replayed,
     schedule, settle, share, takeover, versions, worded,
 };
 
@@ -185,6 +185,9 @@ cases! { $ store_suite, store, "Store"
         a_group_is_of_one_destination_and_kind [Console Groups];
         a_group_follows_the_last_failure [Console Groups];
     }
+    pages {
+        pages_of_any_state_give_every_event_once_and_come_further [Console Lists];
+    }
     job {
         a_job_goes_on_where_it_was_killed [Console Jobs];
         two_who_step_one_job_touch_each_row_once [Console Jobs];
@@ -209,6 +212,8 @@ cases! { $ store_suite, store, "Store"
     }
     worded {
         every_word_is_the_same_everywhere [Console Lists KeyPauses Schedules];
+        every_row_behind_another_names_the_head [Console Lists KeyPauses Schedules];
+        other_lines_of_a_key_have_heads_of_their_own [Console];
     }
     edit {
         an_edit_keeps_the_original_and_the_order [Console Edits];
@@ -260,6 +265,7 @@ cases! { $ store_suite, store, "Store"
         a_timeline_is_in_order [Console Audits Edits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
         a_timeline_has_no_redrive_before_the_first_failure [Console Audits Jobs];
+        what_is_done_to_a_copy_is_told_of_the_copy [Console Audits Edits Copies];
     }
     deeds {
         the_same_deeds_are_written_down_in_the_same_words [Console Audits Jobs Edits Copies Controls Purges];
@@ -287,6 +293,7 @@ cases! { $ store_suite, store, "Store"
         the_audit_has_its_own_term [Console Purges Audits Controls];
         only_jobs_that_have_ended_are_purged [Console Purges Jobs];
         an_original_stays_as_long_as_its_event [Console Purges Edits];
+        the_original_of_a_discarded_event_stays_with_it [Console Purges Edits];
     }
     history {
         what_was_restored_has_its_own_term [Console Purges Histories Jobs];

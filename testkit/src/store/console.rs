@@ -303,15 +303,19 @@ pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
     };
     assert_eq!(names(&listed(&bench, failing(Duration::ZERO)).await), ["failing"]);
     assert!(listed(&bench, failing(HOUR)).await.is_empty());
-    let again = Act {
-        verb: Verb::Redrive,
-        filter: failing(Duration::ZERO),
-        dry_run: false,
-        actor: "ann".to_owned(),
-        limit: 10,
-        from: None,
+    let again = async |least: Duration, dry_run: bool| {
+        let again = Act {
+            verb: Verb::Redrive,
+            filter: failing(least),
+            dry_run,
+            actor: "ann".to_owned(),
+            limit: 10,
+            from: None,
+        };
+        bench.console().act(again).await.expect("redriven").touched
     };
-    assert_eq!(bench.console().act(again).await.expect("redriven").touched, 1);
+    assert_eq!(again(HOUR, true).await, 0);
+    assert_eq!(again(Duration::ZERO, false).await, 1);
     assert!(
         listed(&bench, failing(Duration::ZERO)).await.is_empty(),
         "it has not failed since"
@@ -321,6 +325,12 @@ pub(super) async fn what_fails_for_long_is_found(bench: Bench) {
         (names(&untried) == ["failing"]).then_some(())
     })
     .await;
+    assert_eq!(again(Duration::ZERO, true).await, 0, "as the listing has it");
+    assert_eq!(
+        again(Duration::from_millis(2), true).await,
+        1,
+        "a verb finds what the listing shows"
+    );
 }
 
 async fn listed(bench: &Bench, filter: Filter) -> Vec<EventRecord> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Cursor, Filter, HistoryAsk, HistoryRow, JobKind, JobState, Kept, Leaves, Payload, Restore, Timestamp,
+    Cursor, Filter, HistoryAsk, HistoryRow, JobId, JobKind, JobState, Kept, Leaves, Payload, Restore,
+    Timestamp,
 };
 
 use super::bench::Bench;
@@ -206,8 +207,10 @@ pub(super) async fn what_was_restored_has_its_own_term(bench: Bench) {
         let purged = purge(&bench, Kept::Restored, Duration::ZERO).await;
         assert_eq!(purged.rows, 0, "not while it is being read back");
     }
-    let done = upkeep.mark(job.id, Cursor("2".to_owned()), 0, true).await;
+    let done = upkeep.mark(job.id.clone(), Cursor("2".to_owned()), 0, true).await;
     assert_eq!(done.expect("marked").state, JobState::Done);
+    let left = async |id: &JobId| upkeep.restored(id.clone()).await.expect("counted");
+    assert_eq!((left(&job.id).await, left(&JobId::new()).await), (2, 0));
     assert_eq!(
         purge(&bench, Kept::Restored, HOUR).await.rows,
         0,
@@ -216,6 +219,7 @@ pub(super) async fn what_was_restored_has_its_own_term(bench: Bench) {
     let mut gone = 0;
     eventually("what was restored is gone", async || {
         gone += purge(&bench, Kept::Restored, Duration::ZERO).await.rows;
+        assert_eq!(left(&job.id).await, 2 - gone, "what is told to be there is there");
         (gone == 2).then_some(())
     })
     .await;

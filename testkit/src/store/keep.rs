@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Control, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Payload, Purge, Purged,
-    Replay, Restore, Scope, Settled, Then, Timestamp,
+    Control, Edit, Event, Filter, HistoryAsk, HistoryRow, JobKind, JobState, JobVerb, Kept, Payload, Purge,
+    Purged, Replay, Restore, Scope, Settled, Then, Timestamp, Verb,
 };
 
 use super::bench::{Bench, Relay};
 use super::job::{ANN, begun, found};
 use super::words::{dead, event, refused, sent, to, waiting};
+use crate::by_hand;
 use crate::wait::eventually;
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
@@ -208,15 +209,7 @@ pub(super) async fn only_jobs_that_have_ended_are_purged(bench: Bench) {
 /// Also of a row that had no destination when it was edited, and is split over some since.
 pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
     let (relay, _) = bench.parked(&[(event("a", "k"), dead(None))]).await;
-    let edit = postrider_core::Edit {
-        event_id: "a".into(),
-        destination: None,
-        payload: Payload::Text("{}".to_owned()),
-        content_type: None,
-        dry_run: false,
-        actor: ANN.to_owned(),
-    };
-    assert_eq!(bench.console().edit(edit).await.expect("edited").touched, 1);
+    edited(&bench, "a").await;
     let original = async || {
         let shown = bench.console().show("a".into()).await.expect("shown");
         shown.into_iter().find_map(|record| record.original)
@@ -235,8 +228,38 @@ pub(super) async fn an_original_stays_as_long_as_its_event(bench: Bench) {
     let due = relay.due().await.remove(0);
     let then = Then::Sent(Default::default());
     assert_eq!(relay.settle_parked(&due, then).await, Settled::Done);
+    still_kept("it is in the history").await;
+    all_gone(&bench, Kept::History).await;
     all_gone(&bench, Kept::Originals).await;
     assert!(original().await.is_none());
+}
+
+/// A discarded event is told for as long as one that was sent, and so is what it was.
+pub(super) async fn the_original_of_a_discarded_event_stays_with_it(bench: Bench) {
+    bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    edited(&bench, "a").await;
+    let discard = by_hand::act(Verb::Discard("not wanted".to_owned()), "a");
+    let chunk = bench.console().act(discard).await.expect("discarded");
+    assert_eq!(chunk.touched, 1);
+    for _ in 0..3 {
+        purge(&bench, Kept::Originals, Duration::ZERO).await;
+    }
+    let shown = bench.console().show("a".into()).await.expect("shown");
+    assert!(shown[0].original.is_some(), "it is in the history: {shown:?}");
+    all_gone(&bench, Kept::History).await;
+    all_gone(&bench, Kept::Originals).await;
+}
+
+async fn edited(bench: &Bench, id: &str) {
+    let edit = Edit {
+        event_id: id.into(),
+        destination: None,
+        payload: Payload::Text("{}".to_owned()),
+        content_type: None,
+        dry_run: false,
+        actor: ANN.to_owned(),
+    };
+    assert_eq!(bench.console().edit(edit).await.expect("edited").touched, 1);
 }
 
 /// Sends events of keys of their own.

@@ -72,6 +72,7 @@ mod level_one;
 mod lines;
 mod operate;
 mod order;
+mod pages;
 mod parked;
 mod read;
 mod replay;

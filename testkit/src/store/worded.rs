@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use postrider_core::{
-    Act, Control, EventId, Filter, List, OrderKey, Park, QueuedRow, Scope, SettleQueued, Settled, Status,
-    Verb,
+    Act, Control, DestinationName, EventId, Filter, Lane, List, OrderKey, Park, QueuedRow, Scope,
+    SettleQueued, Settled, Status, Verb,
 };
 
 use super::bench::Bench;
 use super::job::ANN;
-use super::words::{dead, event, parks_as, refusal, refused, waiting};
+use super::words::{dead, event, event_in, parks_as, refusal, refused, to, waiting};
 use crate::by_hand;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -80,6 +80,22 @@ impl Row {
             Row { later: true, .. } => Status::Scheduled,
             Row { .. } => Status::Held,
         }
+    }
+
+    /// Who stands first in its line, if it is another.
+    fn head(self) -> Option<(String, Option<DestinationName>, Status)> {
+        let first = match self {
+            Row { alone: true, .. } => return None,
+            Row {
+                behind_one_without_destination: true,
+                ..
+            } => (format!("none-{}", self.number), None, Status::DeadLetter),
+            Row {
+                behind_another: true, ..
+            } => (format!("head-{}", self.number), Some(to("d")), Status::Retrying),
+            Row { .. } => return None,
+        };
+        Some(first)
     }
 }
 
@@ -174,6 +190,60 @@ pub(super) async fn every_word_is_the_same_everywhere(bench: Bench) {
         assert_eq!(said, others, "{verb:?}");
     }
     counted_one_by_one(&bench, words).await;
+}
+
+/// Also of one that is refused or dead, was redriven, or is held as well: it is not tried before the head has left.
+pub(super) async fn every_row_behind_another_names_the_head(bench: Bench) {
+    every_kind(&bench).await;
+    let console = bench.console();
+    let named = async |id: String| {
+        let shown = console.show(id.as_str().into()).await.expect("shown").remove(0);
+        let head = shown.routes[0].behind.clone();
+        head.map(|head| (head.event_id.to_string(), head.destination, head.status))
+    };
+    for row in Row::every() {
+        assert_eq!(named(row.id()).await, row.head(), "{row:?}");
+        let redriven = console.act(by_hand::act(Verb::Redrive, &row.id())).await;
+        redriven.expect("an act");
+        assert_eq!(named(row.id()).await, row.head(), "redriven or not: {row:?}");
+        if row.behind_one_without_destination {
+            let first = format!("none-{}", row.number);
+            assert_eq!(named(first).await, None, "the first itself: {row:?}");
+        }
+    }
+    let listed = console.list(List::first(10_000, Filter::default())).await;
+    let mut routes = listed.expect("a page").events.into_iter();
+    let told = routes.any(|record| record.routes.iter().any(|route| route.behind.is_some()));
+    assert!(!told, "a listing is short");
+}
+
+/// Rows of the same key in another lane, at another destination or of a replay are nobody's head.
+pub(super) async fn other_lines_of_a_key_have_heads_of_their_own(bench: Bench) {
+    let parked = [
+        (event("dead", "k"), dead(Some("d"))),
+        (event_in("low", "k", Lane::Low), refused("d", HOUR)),
+        (event("elsewhere", "k"), refused("e", HOUR)),
+        (event("third", "k"), refused("d", HOUR)),
+        (event("fourth", "k"), refused("d", HOUR)),
+    ];
+    let (relay, rows) = bench.queued(&parked.clone().map(|(event, _)| event)).await;
+    let parks: BTreeMap<EventId, Park> = parked.map(|(event, park)| (event.id, park)).into();
+    let entries = rows
+        .iter()
+        .map(|row| parks_as(row, vec![parks[&row.event_id].clone()]));
+    let settled = relay.settle(entries.collect(), Vec::new()).await;
+    assert_eq!(settled, vec![Settled::Done; rows.len()]);
+    for (id, head) in [
+        ("dead", None),
+        ("low", None),
+        ("elsewhere", None),
+        ("third", Some("dead")),
+        ("fourth", Some("dead")),
+    ] {
+        let shown = bench.console().show(id.into()).await.expect("shown").remove(0);
+        let named = shown.routes[0].behind.as_ref();
+        assert_eq!(named.map(|head| head.event_id.as_str()), head, "{id}");
+    }
 }
 
 /// There are as many of one kind as of another, so counts that are mixed up may add up. Nobody stands behind these.

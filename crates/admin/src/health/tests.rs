@@ -1,6 +1,6 @@
 //! What makes an outbox degraded, and what failing.
 
-use postrider_core::{Limits, Timestamp};
+use postrider_core::{Limits, LiveRelay, RelayId, Timestamp};
 
 use super::*;
 
@@ -38,6 +38,56 @@ fn each_threshold_has_its_two_sides() {
         let expected: Vec<&str> = [word].into_iter().filter(|word| !word.is_empty()).collect();
         assert_eq!(words(&seen), (level, expected), "{seen:?}");
     }
+}
+
+/// None that was found is good news only where everything was looked through.
+#[test]
+fn a_search_that_did_not_end_is_not_told_as_none() {
+    let told = |stalled, more_stalled| {
+        let seen = seen(|it| {
+            it.stats.parked.insert(Status::Retrying.as_str(), 7);
+            (it.stalled, it.more_stalled) = (stalled, more_stalled);
+        });
+        let health = judge(Ok(&seen), &[], &[], &Thresholds::default());
+        let text = health.reasons.first().map(|reason| reason.text.clone());
+        (health.level, seen.stalled_known(), text.unwrap_or_default())
+    };
+    assert_eq!(told(0, false), (Level::Healthy, Some(0), String::new()));
+    let (level, known, text) = told(0, true);
+    assert_eq!((level, known), (Level::Degraded, None));
+    assert!(
+        text.starts_with("not known whether any is stalled") && text.contains("7 are refused"),
+        "{text}"
+    );
+    for (more, start) in [(false, "3 stalled"), (true, "at least 3 stalled")] {
+        let (level, known, text) = told(3, more);
+        assert_eq!((level, known), (Level::Degraded, Some(3)));
+        assert!(text.starts_with(start), "{text}");
+    }
+}
+
+/// Whoever sees a relay run is not asked whether one does.
+#[test]
+fn a_backlog_asks_for_a_relay_only_where_none_runs() {
+    let old = |relays: Vec<LiveRelay>| {
+        let seen = seen(|it| {
+            it.stats.oldest = Some(Duration::from_secs(301));
+            it.stats.relays = relays;
+        });
+        judge(Ok(&seen), &[], &[], &Thresholds::default()).reasons[0]
+            .text
+            .clone()
+    };
+    let relay = LiveRelay {
+        relay: RelayId("a".into()),
+        expires_in: Duration::from_secs(1),
+        shards: Vec::new(),
+    };
+    assert_eq!(
+        old(vec![relay]),
+        "the oldest is unpublished for 5m1s, longer than 5m"
+    );
+    assert!(old(Vec::new()).ends_with("longer than 5m: is a relay running?"));
 }
 
 /// It changes no level: a person knows of it. Whoever finds the backlog learns why there is one.

@@ -6,4 +6,5 @@ mod health;
 mod hostile;
 mod openmetrics;
 mod sampling;
+mod stalled;
 mod support;

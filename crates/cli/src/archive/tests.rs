@@ -153,6 +153,11 @@ mod with_sqlite {
         let verified = verify(&dir, "main").unwrap();
         assert_eq!((verified.folders, verified.rows), (2, 3_000));
         assert_eq!(verified.faults, [] as [String; 0]);
+        // Under the name of another outbox it does not say what may be removed there.
+        fs::rename(dir.join("main"), dir.join("orders")).unwrap();
+        let foreign = archived_until(&dir, "orders").unwrap_err();
+        assert!(foreign.to_string().contains("the outbox \"main\""), "{foreign}");
+        fs::rename(dir.join("orders"), dir.join("main")).unwrap();
 
         let part = part_of(&first.folder.unwrap());
         let good = fs::read(&part).unwrap();

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use postrider_core::{BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
 
 use super::line;
-use super::manifest::{self, Manifest, NAME, Part, UNFINISHED, hex_of, place_of, unreadable};
+use super::manifest::{self, Folder, Manifest, NAME, Part, UNFINISHED, hex_of, place_of, unreadable};
 use super::verify::{self, damaged};
 use crate::failure::Failure;
 use crate::wire::Opened;
@@ -44,10 +44,26 @@ pub struct Written {
 
 /// Until when the archive of an outbox covers its history; none: there is none yet.
 pub fn archived_until(dir: &Path, outbox: &str) -> Result<Option<Timestamp>, Failure> {
-    match manifest::folders(&dir.join(outbox))?.last() {
-        Some(last) => Ok(Some(Timestamp(manifest::open(last)?.manifest.until))),
-        None => Ok(None),
+    let last = last_folder(&dir.join(outbox), outbox)?;
+    Ok(last.map(|folder| Timestamp(folder.manifest.until)))
+}
+
+/// The folder that ends last. History is removed because it is there, so it must be of this outbox: a folder of another
+/// one that somebody has put there says nothing about it.
+fn last_folder(dir: &Path, outbox: &str) -> Result<Option<Folder>, Failure> {
+    let Some(path) = manifest::folders(dir)?.pop() else {
+        return Ok(None);
+    };
+    let folder = manifest::open(&path)?;
+    if folder.manifest.outbox != outbox {
+        let text = format!(
+            "{} is the archive of the outbox {:?}, not of {outbox:?}",
+            path.display(),
+            folder.manifest.outbox
+        );
+        return Err(Failure::found(text).advice("move it out of this archive_dir, or set another one"));
     }
+    Ok(Some(folder))
 }
 
 /// Writes what was published before a moment and is in no folder yet. What is settled later with an earlier time would
@@ -135,10 +151,7 @@ async fn folder(
     until: Timestamp,
     leave: &mut dyn Leave,
 ) -> Result<Option<Written>, Failure> {
-    let before = match manifest::folders(dir)?.last() {
-        Some(last) => Some(manifest::open(last)?),
-        None => None,
-    };
+    let before = last_folder(dir, &opened.name)?;
     let since = before.as_ref().map(|folder| folder.manifest.until);
     if since.is_some_and(|since| since >= until.0) {
         return Ok(Some(Written::default()));

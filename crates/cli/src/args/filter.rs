@@ -111,7 +111,7 @@ pub struct DeadArgs {
     /// How many failures look alike, instead of each event; with a GROUP of that listing: only its events
     #[arg(long, value_name = "GROUP", value_parser = group)]
     pub group: Option<Option<String>>,
-    /// At most this many
+    /// At most this many, as said below
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
     pub limit: u32,
 }
@@ -133,7 +133,7 @@ pub struct ActArgs {
     /// Only count
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not ask
+    /// Do not ask; a discard by ids also takes events that are WAITING, HELD or SCHEDULED
     #[arg(long)]
     pub yes: bool,
 }

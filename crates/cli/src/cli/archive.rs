@@ -61,7 +61,8 @@ A restore that was broken off goes on with --job, in the range it was begun with
 
 Exit code 1 if there is no archive of that time or no such job, if a file is
 missing or was changed (then nothing is restored), if a folder is missing at an
-end of that time, or if somebody has paused or cancelled it.")]
+end of that time, if somebody has paused or cancelled it, or if not all is left
+of what a --job has restored.")]
     Restore {
         #[command(flatten)]
         place: ArchiveArgs,

@@ -13,7 +13,9 @@ Examples:
   postrider dead discard dead-1 --reason 'test data'
 
 Look at the groups first: many events may have one cause. Later events of a
-dead event's key wait until it is redriven or discarded.";
+dead event's key wait until it is redriven or discarded. A running relay has
+read its configuration when it started: after a change of routes or templates
+restart it first, then redrive.";
 
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
@@ -27,9 +29,10 @@ Examples:
   postrider dead list --kind no_route --since 1d --json
   postrider dead list --text ticket
 
-The dead come first, then the stalled, the newest of each first. --group counts
-failures that look alike; the GROUP of its first column, given to --group,
-lists or redrives exactly these.")]
+The dead come first, then the stalled, the newest of each first, and one outbox
+after the other; --limit counts the dead and the stalled of each outbox for
+themselves. --group counts failures that look alike; the GROUP of its first
+column, given to --group, lists or redrives exactly these.")]
     List(DeadArgs),
     /// Show everything known about one dead or refused event
     #[command(after_long_help = "\
@@ -78,8 +81,8 @@ payload could never be sent; then nothing was changed."#)]
     /// Throw dead events away
     ///
     /// They move into the history as discarded, with the reason, and do not go out, unless a relay was at it. Of events
-    /// that are named by their ids those that were refused and are tried again go too; one that waits or is scheduled
-    /// needs --yes.
+    /// that are named by their ids those that were refused and are tried again go too. With --yes so do those of them
+    /// that are WAITING, HELD or SCHEDULED and would go out yet; without it they are left alone.
     #[command(after_long_help = "\
 Examples:
   postrider dead discard dead-1 --reason 'test data'

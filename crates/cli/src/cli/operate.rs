@@ -22,9 +22,10 @@ send them. Ctrl-C pauses it: `postrider job resume JOB` goes on,
 the job begins may be left out.
 
 Exit code 0 if nothing matches, and then there is no job, except with
---restored, whose events are not counted before; 1 if --restored is no restore
-or one that has not ended, if --id names an event that was not sent (the others
-are replayed), if copies are dead, or the job was stopped.";
+--restored, whose events are not counted before; 1 if --restored is no restore,
+one that has not ended or one that is left in part, if --id names an event that
+was not sent (the others are replayed; with --restored this needs a history), if
+copies are dead, or the job was stopped.";
 
 pub const PAUSE: &str = "\
 Examples:
@@ -90,7 +91,7 @@ An event that no relay has seen yet is PENDING and not listed.")]
     List {
         #[command(flatten)]
         filter: FilterArgs,
-        /// At most this many
+        /// At most this many of each outbox
         #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
         limit: u32,
     },

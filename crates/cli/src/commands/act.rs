@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use postrider_core::{Act, Chunk, Cursor, Filter, NewJob, Status, Verb};
 
 use super::ask::{actor, confirm};
+use super::behind;
 use super::drive::Drive;
-use super::named::Named;
+use super::named::{Named, once};
 use super::progress::{Progress, STEP};
 use super::total::Total;
 use crate::args::ActArgs;
@@ -53,10 +54,11 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
     match args.ids.is_empty() {
         true => matching(&opened, out, args, verb, total).await,
         false => {
-            total.is_narrowed = !args.filter.is_empty();
+            total.is_narrowed = args.group.is_some() || !args.filter.is_empty();
+            let ids = once(&args.ids);
             for outbox in &opened {
                 total.enter(outbox).await?;
-                for id in &args.ids {
+                for id in &ids {
                     let named = Named {
                         verb: &verb,
                         filter: args.named(id),
@@ -64,8 +66,14 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
                     };
                     named.act(outbox, id, &mut total).await?;
                 }
+                // When all are redriven: one of them may be the head of another.
+                for id in ids.iter().filter(|_| verb == Verb::Redrive) {
+                    let filter = args.named(id);
+                    let waits = behind::waits(&config.router, outbox, id, &filter, args.dry_run);
+                    total.waits.extend(waits.await?);
+                }
             }
-            total.report(out, &args.ids)
+            total.report(out, &ids)
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
-use super::job::goes_on_by;
+use super::job::{goes_on_by, sent_by};
 use super::progress::Progress;
 use super::replay::in_order;
 use crate::archive::{self, Leave, SETTLED};
@@ -152,14 +152,32 @@ async fn restore(
     )
     .await?;
     progress.end();
+    // What a job has restored is removed after a time, and a replay of a part of it is refused.
+    let left = match is_over {
+        true => {
+            let left = opened.upkeep.restored(job.id.clone()).await;
+            left.map_err(|error| Failure::store(name, &error))?
+        }
+        false => job.touched,
+    };
+    let is_gone = left < job.touched;
     let state = match job.state {
-        JobState::Done => format!(
-            "`postrider replay --restored {}` sends those that were published",
-            job.id
-        ),
+        JobState::Done if is_gone => {
+            let again = wire::option(config, name);
+            format!(
+                "{} of it is left: what was read back is removed with the history, or was purged; `postrider \
+                 archive restore{again}` without --job, with the same --dir, --since and --until, reads it back anew",
+                if left == 0 { "nothing" } else { "only a part" }
+            )
+        }
+        JobState::Done => format!("{} sends those that were published", sent_by(config, name, &job)),
         // Somebody else has paused or cancelled it meanwhile.
         JobState::Cancelled => "the job is cancelled; without --job another one begins".to_owned(),
-        state => format!("the job is {}; {} goes on", state.as_str(), goes_on_by(&job)),
+        state => format!(
+            "the job is {}; {} goes on",
+            state.as_str(),
+            goes_on_by(config, name, &job)
+        ),
     };
     let before = if is_over { " before" } else { "" };
     let mut text = format!("{name}: {} restored{before}; {state}", count(job.touched, "row"));
@@ -174,11 +192,12 @@ async fn restore(
         "job": job.id.as_str(),
         "state": job.state.as_str(),
         "rows": job.touched,
+        "left": left,
         "missing": missing,
     });
     out.either(&value, text)?;
     Ok(match job.state {
-        JobState::Done if missing.is_empty() => Done::Fine,
+        JobState::Done if missing.is_empty() && !is_gone => Done::Fine,
         JobState::Done => Done::Found,
         JobState::Running | JobState::Paused | JobState::Cancelled => Done::Found,
     })

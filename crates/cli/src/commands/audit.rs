@@ -1,8 +1,11 @@
 //! `postrider audit`: who did what, the newest first.
 
+use std::cmp::Reverse;
+
 use postrider_core::{AuditEntry, JobId, NewJob, Timestamp};
 use serde_json::{Value, json};
 
+use super::merge::merged;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell, time};
@@ -21,14 +24,17 @@ struct Deed {
 
 pub async fn audit(config: &Config, out: Output, outbox: Option<&str>, limit: u32) -> Result<Done, Failure> {
     let mut failed = Failed::default();
-    let mut rows = Vec::new();
+    let mut found = Vec::new();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let deeds = async { deeds(&wire::ready(name, outbox).await?, limit as usize).await };
-        for deed in failed.keep(deeds.await).unwrap_or_default() {
-            match out.is_json() {
-                true => out.value(&value(name, &deed))?,
-                false => rows.push(row(name, &deed)),
-            }
+        let deeds = failed.keep(deeds.await).unwrap_or_default();
+        found.push(deeds.into_iter().map(|deed| (name, deed)).collect());
+    }
+    let mut rows = Vec::new();
+    for (name, deed) in merged(found, limit, |(_, deed)| Reverse(deed.last.at)) {
+        match out.is_json() {
+            true => out.value(&value(name, &deed))?,
+            false => rows.push(row(name, &deed)),
         }
     }
     match (out.is_json() || failed.is_some(), rows.is_empty()) {

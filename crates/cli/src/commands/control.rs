@@ -115,11 +115,11 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
 
 /// What takes a pause back; with several outboxes it has to say in which.
 fn undone_by(config: &Config, outbox: &str, scope: &Scope) -> String {
-    let mut command = format!("postrider resume{}", scope.as_args());
-    if config.outboxes.len() > 1 {
-        command.push_str(&format!(" --outbox {outbox}"));
-    }
-    command
+    format!(
+        "postrider resume{}{}",
+        scope.as_args(),
+        wire::option(config, outbox)
+    )
 }
 
 /// What is paused or limited now.
@@ -184,7 +184,7 @@ fn names(scope: &Scope) -> (&'static str, Option<&str>) {
     }
 }
 
-fn said(scope: &Scope) -> String {
+pub fn said(scope: &Scope) -> String {
     match scope {
         Scope::Outbox => "the outbox".to_owned(),
         Scope::Destination(name) => format!("the destination {}", cell(name.as_str())),

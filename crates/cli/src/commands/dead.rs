@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postrider_core::{EventRecord, Filter, List, RecordedRoute, Status};
 use serde_json::json;
 
-use super::page::page;
+use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
 use crate::args::DeadArgs;
 use crate::config::Config;
@@ -30,10 +30,9 @@ pub async fn list(
     args.filter.check()?;
     let limit = args.limit.max(1);
     let mut entries = Vec::new();
-    let mut more = false;
+    let mut rest = Rest::default();
     let beside = Beside {
         router: &config.router,
-        behind: None,
         paused: Vec::new(),
     };
     let mut unread = Failed::default();
@@ -51,10 +50,10 @@ pub async fn list(
                 newest_first: true,
                 ..List::first(limit, filter.clone())
             };
-            let Some((records, has_more)) = unread.keep(page(&opened, list).await) else {
+            let Some((records, left)) = unread.keep(page(&opened, list).await) else {
                 break;
             };
-            more |= has_more;
+            rest.and(left);
             for record in records {
                 let routes: Vec<RecordedRoute> = filter.matching(&record).into_iter().cloned().collect();
                 if out.is_json() {
@@ -71,19 +70,16 @@ pub async fn list(
             }
         }
     }
-    if out.is_json() || entries.is_empty() && unread.is_some() {
-        return unread.or(out.is_json(), Done::Fine);
+    if !out.is_json() && !entries.is_empty() {
+        out.line(blocks(&entries))?;
     }
-    match entries.is_empty() {
-        true => out.line("no dead events")?,
-        false => out.line(blocks(&entries))?,
-    }
-    if more {
-        out.line(format!(
-            "… and more: raise --limit ({limit}), or narrow the filter"
-        ))?;
-    }
-    unread.or(false, Done::Fine)
+    let words = Words {
+        none: (!unread.is_some()).then_some("no dead events"),
+        more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
+        narrow: "--key, --type or --kind",
+    };
+    rest.tell(out, !entries.is_empty(), &words)?;
+    unread.or(out.is_json(), Done::Fine)
 }
 
 fn state(route: &RecordedRoute) -> &'static str {

@@ -4,12 +4,14 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Stats, Status, Step, StoreError,
+    DestinationName, EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Scope, Stats, Status,
+    Step, StoreError,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
+use super::control;
 use super::job;
 use super::progress::{Pace, Progress};
 use crate::failure::{Done, Failure};
@@ -84,8 +86,47 @@ impl Drive<'_> {
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
         driven.dead = job::dead(self.outbox, &driven.job).await?;
-        driven.is_alone = driven.job.waiting > 0 && self.stats(&driven.job).await?.relays.is_empty();
+        if driven.job.waiting > 0 {
+            driven.is_alone = self.stats(&driven.job).await?.relays.is_empty();
+            driven.pauses = self.pauses(&driven.job).await?;
+        }
         Ok(driven)
+    }
+
+    /// What keeps the last copies of a replay where they are although a relay may run, and what takes it back. A paused
+    /// key does not: copies stand outside of it.
+    async fn pauses(&self, job: &Job) -> Result<Vec<String>, Failure> {
+        let mut pauses = Vec::new();
+        for one in control::in_force(self.outbox).await? {
+            let (holds, option) = match &one.scope {
+                _ if !one.paused => continue,
+                Scope::Key(_) => continue,
+                Scope::Outbox => (true, format!(" --outbox {}", self.outbox.name)),
+                Scope::Destination(name) => (self.is_owed(job, name).await?, String::new()),
+            };
+            if holds {
+                let (what, args) = (control::said(&one.scope), one.scope.as_args());
+                pauses.push(format!(
+                    "{what} is paused, `postrider resume{args}{option}` lets it go on"
+                ));
+            }
+        }
+        Ok(pauses)
+    }
+
+    /// Whether copies of a job wait for a destination.
+    async fn is_owed(&self, job: &Job, name: &DestinationName) -> Result<bool, Failure> {
+        let filter = Filter {
+            replay: Some(job.id.clone()),
+            destination: Some(name.clone()),
+            status: vec![Status::Retrying, Status::Waiting, Status::Held, Status::Scheduled],
+            ..Filter::default()
+        };
+        let listing = self.outbox.console.list(List::first(1, filter)).await;
+        Ok(!listing
+            .map_err(|error| self.failed(job, &error))?
+            .events
+            .is_empty())
     }
 
     /// Whether all copies that are left wait behind dead ones, which no relay sends.
@@ -155,6 +196,8 @@ pub struct Driven {
     dead: u64,
     /// Whether copies are left, and no relay that sends them.
     is_alone: bool,
+    /// What is paused of what copies are left for, and what lets it go on.
+    pauses: Vec<String>,
 }
 
 impl Driven {
@@ -166,6 +209,7 @@ impl Driven {
             refused: Vec::new(),
             dead: 0,
             is_alone: false,
+            pauses: Vec::new(),
         }
     }
 
@@ -177,6 +221,15 @@ impl Driven {
         self.refused.truncate(EXAMPLES);
         self.job = step.job;
         made
+    }
+
+    /// Whether it has made everything that it will make, whatever is still to be sent of it.
+    pub fn is_made(&self) -> bool {
+        match self.job.state {
+            JobState::Done => true,
+            JobState::Running => self.job.waiting < u64::from(Replay::BESIDE),
+            JobState::Paused | JobState::Cancelled => false,
+        }
     }
 
     /// Whether it ended and found nothing to do.
@@ -222,10 +275,15 @@ impl Driven {
                 )
             }
             (JobState::Done | JobState::Running, _) => {
-                let sends = match self.is_alone {
-                    true => "no relay is running, `postrider run` sends them",
-                    false => "a running relay sends them",
-                };
+                let mut sends = self.pauses.join("; ");
+                match (self.is_alone, sends.is_empty()) {
+                    (true, true) => sends.push_str("no relay is running, `postrider run` sends them"),
+                    (true, false) => {
+                        sends.push_str("; then `postrider run` sends them, as no relay is running")
+                    }
+                    (false, true) => sends.push_str("a running relay sends them"),
+                    (false, false) => sends.push_str("; then a running relay sends them"),
+                }
                 format!(
                     "job {id}: {done}, {waiting} of them not sent yet: {sends}, and `postrider job show {id}` tells \
                      how many are left"

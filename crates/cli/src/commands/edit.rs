@@ -1,8 +1,12 @@
 //! `postrider dead edit`: another payload for an event that failed, which is sent again with it.
 
-use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload};
+use std::collections::BTreeSet;
+
+use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload, Status};
 
 use super::ask::{actor, confirm};
+use super::behind;
+use super::named::refuse;
 use super::total::Total;
 use crate::args::EditArgs;
 use crate::config::Config;
@@ -27,8 +31,9 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
         // What can never be sent is refused before anybody is asked.
         let chunk = make(&opened, edit.clone()).await?;
         if chunk.touched == 0 {
-            total.found.extend(chunk.refused.first().map(|_| args.id.clone()));
-            total.add(chunk);
+            let refused: BTreeSet<Status> = chunk.refused.into_iter().map(|(_, status)| status).collect();
+            total.found.extend(refused.first().map(|_| args.id.clone()));
+            refuse(&opened, &args.id, refused, &mut total).await?;
             continue;
         }
         if !args.yes {
@@ -44,7 +49,10 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
             ..edit.clone()
         };
         total.found.insert(args.id.clone());
+        let filter = edit.filter();
         total.add(make(&opened, edit).await?);
+        let waits = behind::waits(&config.router, &opened, &args.id, &filter, false);
+        total.waits.extend(waits.await?);
     }
     total.report(out, std::slice::from_ref(&args.id))
 }

@@ -3,7 +3,8 @@
 use postrider_core::{DestinationName, EventRecord, Filter, JobId, List, RecordedRoute, Status};
 use serde_json::Value;
 
-use super::page::page;
+use super::merge::merged;
+use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
 use crate::args::EventsArgs;
 use crate::config::Config;
@@ -25,38 +26,40 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     };
     let beside = Beside {
         router: &config.router,
-        behind: None,
         paused: Vec::new(),
     };
     let mut failed = Failed::default();
-    let (mut rows, mut more) = (Vec::new(), false);
+    let (mut lists, mut rest) = (Vec::new(), Rest::default());
     for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {
         let found = async { page(&wire::ready(name, outbox).await?, list.clone()).await };
-        let Some((records, has_more)) = failed.keep(found.await) else {
+        let Some((records, left)) = failed.keep(found.await) else {
             continue;
         };
-        more |= has_more;
-        for record in &records {
-            match out.is_json() {
-                true => out.value(&value(name, record, &list.filter, &beside))?,
-                false => rows.push(row(name, record, &list.filter)),
-            }
+        rest.and(left);
+        lists.push(records.into_iter().map(|record| (name, record)).collect());
+    }
+    rest.limited(lists.iter().map(Vec::len).sum::<usize>() > list.limit as usize);
+    let direction = if args.oldest_first { 1 } else { -1 };
+    let mut rows = Vec::new();
+    for (name, record) in &merged(lists, list.limit, |(_, record)| {
+        record.created_at.0.saturating_mul(direction)
+    }) {
+        match out.is_json() {
+            true => out.value(&value(name, record, &list.filter, &beside))?,
+            false => rows.push(row(name, record, &list.filter)),
         }
     }
-    if out.is_json() || rows.is_empty() && failed.is_some() {
-        return failed.or(out.is_json(), Done::Fine);
+    let is_any = !rows.is_empty();
+    if is_any {
+        out.table(&HEADERS, rows)?;
     }
-    match rows.is_empty() {
-        true => out.line("no events")?,
-        false => out.table(&HEADERS, rows)?,
-    }
-    if more {
-        out.line(format!(
-            "… and more: raise --limit ({}), or narrow the filter",
-            args.limit
-        ))?;
-    }
-    failed.or(false, Done::Fine)
+    let words = Words {
+        none: (!failed.is_some()).then_some("no events"),
+        more: format!("… and more: raise --limit ({}), or narrow the filter", args.limit),
+        narrow: "--status, --key or --type",
+    };
+    rest.tell(out, is_any, &words)?;
+    failed.or(out.is_json(), Done::Fine)
 }
 
 const HEADERS: [&str; 7] = [

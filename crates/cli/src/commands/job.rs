@@ -1,10 +1,13 @@
 //! `postrider job`: long work that somebody began, and who goes on with it.
 
+use std::cmp::Reverse;
+
 use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, Status, Verb};
 use serde_json::{Value, json};
 
 use super::ask::actor;
 use super::drive::{Drive, Driven};
+use super::merge::merged;
 use super::page::through;
 use crate::cli::JobArg;
 use crate::config::Config;
@@ -31,18 +34,21 @@ impl<'a> From<&'a JobArg> for Wanted<'a> {
 /// Jobs, the newest first.
 pub async fn list(config: &Config, out: Output, outbox: Option<&str>, limit: u32) -> Result<Done, Failure> {
     let mut failed = Failed::default();
-    let mut rows = Vec::new();
+    let mut found = Vec::new();
     for (name, outbox) in wire::chosen(config, outbox)? {
         let jobs = async {
             let opened = wire::ready(name, outbox).await?;
             let jobs = opened.console.jobs(None, limit).await;
             jobs.map_err(|error| Failure::store(name, &error))
         };
-        for job in failed.keep(jobs.await).unwrap_or_default() {
-            match out.is_json() {
-                true => out.value(&value(name, &job))?,
-                false => rows.push(row(name, &job)),
-            }
+        let jobs = failed.keep(jobs.await).unwrap_or_default();
+        found.push(jobs.into_iter().map(|job| (name, job)).collect());
+    }
+    let mut rows = Vec::new();
+    for (name, job) in merged(found, limit, |(_, job)| Reverse(job.begun_at)) {
+        match out.is_json() {
+            true => out.value(&value(name, &job))?,
+            false => rows.push(row(name, &job)),
         }
     }
     match (out.is_json() || failed.is_some(), rows.is_empty()) {
@@ -70,7 +76,7 @@ fn row(outbox: &str, job: &Job) -> Vec<String> {
 /// Everything known about one job.
 pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Done, Failure> {
     let (opened, job) = find(config, &wanted).await?;
-    tell(out, &opened, &job).await
+    tell(config, out, &opened, &job).await
 }
 
 /// Goes on with a job: one that was paused, or one that nobody drives any more.
@@ -86,11 +92,11 @@ pub async fn resume(
         return Err(Failure::input("only a replay has a rate").advice("leave out --rate"));
     }
     match job.state {
-        JobState::Done | JobState::Cancelled => return Err(over(&job, "resumed")),
-        _ if goes_on_by(&job) != by_id(&job) => {
+        JobState::Done | JobState::Cancelled => return Err(over(config, &opened.name, &job, "resumed")),
+        _ if matches!(job.kind, JobKind::Restore(_)) => {
             let kind = job.kind.as_str();
             let failure = Failure::input(format!("a job of the kind {kind} goes on where its files are"));
-            return Err(failure.advice(format!("give {}", goes_on_by(&job))));
+            return Err(failure.advice(format!("give {}", goes_on_by(config, &opened.name, &job))));
         }
         JobState::Paused => job = steer(&opened, &job, JobVerb::Resume).await?,
         JobState::Running => {}
@@ -108,16 +114,25 @@ pub async fn resume(
     finish(out, &drive.on(job).await?)
 }
 
-/// What goes on with a job.
-pub fn goes_on_by(job: &Job) -> String {
+/// What goes on with a job of an outbox. One that reads files has to be told which outbox it is of.
+pub fn goes_on_by(config: &Config, outbox: &str, job: &Job) -> String {
     match job.kind {
-        JobKind::Restore(_) => format!("`postrider archive restore --job {}` with the same --dir", job.id),
-        JobKind::Act(_) | JobKind::Replay(_) => by_id(job),
+        JobKind::Restore(_) => format!(
+            "`postrider archive restore --job {}{}` with the same --dir",
+            job.id,
+            wire::option(config, outbox)
+        ),
+        JobKind::Act(_) | JobKind::Replay(_) => format!("`postrider job resume {}`", job.id),
     }
 }
 
-fn by_id(job: &Job) -> String {
-    format!("`postrider job resume {}`", job.id)
+/// What a job that is running needs of a person: whether somebody drives it is not known here.
+pub const UNLESS_DRIVEN: &str = "if nobody drives it any more";
+
+/// What sends what a restore has read back.
+pub fn sent_by(config: &Config, outbox: &str, job: &Job) -> String {
+    let option = wire::option(config, outbox);
+    format!("`postrider replay --restored {}{option}`", job.id)
 }
 
 /// Tells how a job that was driven ended.
@@ -175,13 +190,13 @@ async fn change(
 ) -> Result<Done, Failure> {
     let (opened, job) = find(config, wanted).await?;
     if matches!(job.state, JobState::Done | JobState::Cancelled) {
-        return Err(over(&job, word));
+        return Err(over(config, &opened.name, &job, word));
     }
     let job = steer(&opened, &job, verb).await?;
-    tell(out, &opened, &job).await
+    tell(config, out, &opened, &job).await
 }
 
-fn over(job: &Job, word: &str) -> Failure {
+fn over(config: &Config, outbox: &str, job: &Job, word: &str) -> Failure {
     let advice: String = match (&job.kind, job.state) {
         (JobKind::Act(Verb::Redrive), _) => {
             "`postrider dead redrive` begins another one, for what is left".into()
@@ -192,7 +207,7 @@ fn over(job: &Job, word: &str) -> Failure {
         (JobKind::Act(Verb::Move(_)), _) => "`postrider schedule move` gives events another time".into(),
         (JobKind::Replay(_), _) => "`postrider replay` begins another one".into(),
         (JobKind::Restore(_), JobState::Done) => {
-            format!("`postrider replay --restored {}` sends what it read back", job.id)
+            format!("{} sends what it read back", sent_by(config, outbox, job))
         }
         (JobKind::Restore(_), _) => "`postrider archive restore` begins another one".into(),
     };
@@ -230,7 +245,7 @@ async fn find(config: &Config, wanted: &Wanted<'_>) -> Result<(Opened, Job), Fai
     )
 }
 
-async fn tell(out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> {
+async fn tell(config: &Config, out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> {
     let dead = dead(opened, job).await?;
     let outbox = opened.name.as_str();
     if out.is_json() {
@@ -269,8 +284,11 @@ async fn tell(out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> 
     for (name, text) in lines {
         out.line(format!("{name:<11} {text}"))?;
     }
-    if matches!(job.state, JobState::Running | JobState::Paused) {
-        out.line(format!("{:<11} {}", "go on with", goes_on_by(job)))?;
+    let by = goes_on_by(config, outbox, job);
+    match job.state {
+        JobState::Running => out.line(format!("{:<11} {by}, {UNLESS_DRIVEN}", "go on with"))?,
+        JobState::Paused => out.line(format!("{:<11} {by}", "go on with"))?,
+        JobState::Done | JobState::Cancelled => {}
     }
     if dead > 0 {
         out.line(format!("{:<11} {}", "what to do", about_dead(job)))?;

@@ -75,21 +75,11 @@ impl Named<'_> {
                 break;
             }
         }
-        let mut only_copies = false;
-        if total.touched == before && !refused.is_empty() {
-            let (states, copies) = states(&shown(outbox, id).await?);
-            only_copies = copies;
-            // A copy is refused as well, and says nothing about the event.
-            let of_event: BTreeSet<Status> = refused
-                .intersection(&states.into_iter().collect())
-                .copied()
-                .collect();
-            if !of_event.is_empty() {
-                refused = of_event;
-            }
+        if total.touched == before {
+            return refuse(outbox, id, refused, total).await;
         }
         for status in refused {
-            total.refuse(id, status, only_copies);
+            total.refuse(id, status, false);
         }
         Ok(())
     }
@@ -106,6 +96,40 @@ impl Named<'_> {
             false => suits_only(&records, wanted),
         })
     }
+}
+
+/// Tells of an event with which nothing was done: for which of its states, or where it stands if the filter is not
+/// about it.
+pub async fn refuse(
+    outbox: &Opened,
+    id: &str,
+    refused: BTreeSet<Status>,
+    total: &mut Total,
+) -> Result<(), Failure> {
+    if refused.is_empty() && !total.is_narrowed {
+        return Ok(());
+    }
+    let records = shown(outbox, id).await?;
+    if refused.is_empty() {
+        total.elsewhere(id, &records);
+        return Ok(());
+    }
+    let (states, only_copies) = states(&records);
+    // A copy is refused as well, and says nothing about the event.
+    let of_event: BTreeSet<Status> = refused
+        .intersection(&states.into_iter().collect())
+        .copied()
+        .collect();
+    for status in if of_event.is_empty() { refused } else { of_event } {
+        total.refuse(id, status, only_copies);
+    }
+    Ok(())
+}
+
+/// The ids, each once, in the order in which they were given: an event that is named twice is one event.
+pub fn once(ids: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    ids.iter().filter(|id| seen.insert(*id)).cloned().collect()
 }
 
 async fn shown(outbox: &Opened, id: &str) -> Result<Vec<EventRecord>, Failure> {

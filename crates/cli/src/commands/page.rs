@@ -1,19 +1,103 @@
-//! As many events as were asked for, however many pages a store makes of them.
+//! As many events as were asked for, however many pages a store makes of them; and what is said where a search gave up
+//! before it knew all.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use postrider_core::{EventRecord, Filter, List};
+use postrider_core::{Console, EventRecord, Filter, List, StoreError};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::wire::Opened;
 
 /// A store answers within a moment and says where it stopped; a person waits a little longer than that for a rare
 /// event of a long history.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was found, and whether there may be more.
-pub async fn page(opened: &Opened, list: List) -> Result<(Vec<EventRecord>, bool), Failure> {
-    let begun = Instant::now();
+/// What a search left, over all outboxes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// There is more than was asked for.
+    is_more: bool,
+    /// The time was over before the end: nobody knows what else there is.
+    is_unknown: bool,
+}
+
+/// What a listing says behind what it found.
+pub struct Words<'a> {
+    /// That there is none, unless it is not known because some outbox could not be asked.
+    pub none: Option<&'a str>,
+    /// That a higher limit gives more.
+    pub more: String,
+    /// The options that make the search of this listing shorter.
+    pub narrow: &'a str,
+}
+
+impl Rest {
+    /// With what the search of another outbox left.
+    pub fn and(&mut self, other: Rest) {
+        self.is_more |= other.is_more;
+        self.is_unknown |= other.is_unknown;
+    }
+
+    /// With whether the limit left out some of what was found in several outboxes.
+    pub fn limited(&mut self, is_more: bool) {
+        self.is_more |= is_more;
+    }
+
+    /// Says behind what was `found`, if anything was, that it is all or that it is not. A script that reached its limit
+    /// has as many lines as it asked for, and is told only what it cannot see.
+    pub fn tell(self, out: Output, found: bool, words: &Words<'_>) -> Result<(), Failure> {
+        if out.is_json() {
+            return self.partial(words).map_or(Ok(()), |partial| out.value(&partial));
+        }
+        let lines = self.lines(found, words);
+        lines.iter().try_for_each(|line| out.line(line))
+    }
+
+    /// That there is none is known only at the end of the search.
+    fn lines(self, found: bool, words: &Words<'_>) -> Vec<String> {
+        let (seconds, unfinished) = (PATIENCE.as_secs(), unfinished(words.narrow));
+        let unknown = match found {
+            true => format!("… and perhaps more, {seconds} s were not enough: {unfinished}"),
+            false => format!("nothing found so far, in {seconds} s: {unfinished}"),
+        };
+        let none = words.none.filter(|_| !found && !self.is_unknown);
+        let lines = [
+            none.map(str::to_owned),
+            self.is_more.then(|| words.more.clone()),
+            self.is_unknown.then_some(unknown),
+        ];
+        lines.into_iter().flatten().collect()
+    }
+
+    /// The last line of a listing that is not finished.
+    fn partial(self, words: &Words<'_>) -> Option<Value> {
+        self.is_unknown.then(|| {
+            json!({
+                "partial": true,
+                "searched_seconds": PATIENCE.as_secs(),
+                "advice": unfinished(words.narrow),
+            })
+        })
+    }
+}
+
+fn unfinished(narrow: &str) -> String {
+    format!(
+        "the search is not finished; narrow it by {narrow}, or ask for one event with `postrider show ID`"
+    )
+}
+
+/// What was found, and what was left.
+pub async fn page(opened: &Opened, list: List) -> Result<(Vec<EventRecord>, Rest), Failure> {
+    let found = search(&*opened.console, list).await;
+    found.map_err(|error| Failure::store(&opened.name, &error))
+}
+
+async fn search(console: &dyn Console, list: List) -> Result<(Vec<EventRecord>, Rest), StoreError> {
+    let until = Instant::now() + PATIENCE;
     let wanted = list.limit as usize;
     let (mut found, mut from) = (Vec::new(), list.from.clone());
     loop {
@@ -23,12 +107,16 @@ pub async fn page(opened: &Opened, list: List) -> Result<(Vec<EventRecord>, bool
             from: from.take(),
             ..list.clone()
         };
-        let listing = opened.console.list(next).await;
-        let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
+        let listing = console.list(next).await?;
         found.extend(listing.events);
         from = listing.next;
-        if from.is_none() || found.len() >= wanted || begun.elapsed() > PATIENCE {
-            return Ok((found, from.is_some()));
+        let (is_full, is_late) = (found.len() >= wanted, Instant::now() > until);
+        if from.is_none() || is_full || is_late {
+            let rest = Rest {
+                is_more: from.is_some() && is_full,
+                is_unknown: from.is_some() && !is_full,
+            };
+            return Ok((found, rest));
         }
     }
 }
@@ -52,5 +140,68 @@ pub async fn through(
         if list.from.is_none() || !goes_on {
             return Ok(list.from.is_none());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_testkit::paged::Paged;
+
+    use super::*;
+
+    async fn found(pages: usize) -> (usize, Rest) {
+        let list = List::first(10, Filter::default());
+        let (events, rest) = search(&Paged::new(pages), list).await.unwrap();
+        (events.len(), rest)
+    }
+
+    fn words() -> Words<'static> {
+        Words {
+            none: Some("no dead events"),
+            more: "… and more: raise --limit".to_owned(),
+            narrow: "--key or --type",
+        }
+    }
+
+    /// Good news is what is known, not what was not found yet; and no limit helps where time was short.
+    #[tokio::test(start_paused = true)]
+    async fn a_search_that_gave_up_does_not_say_that_there_is_none() {
+        let (events, rest) = found(1_000).await;
+        assert_eq!(events, 0);
+        for (found, start) in [
+            (false, "nothing found so far, in 5 s"),
+            (true, "… and perhaps more"),
+        ] {
+            let lines = rest.lines(found, &words());
+            let narrows = |line: &String| line.starts_with(start) && line.contains("by --key or --type");
+            assert!(lines.len() == 1 && lines.iter().all(narrows), "{lines:?}");
+        }
+        let partial = rest.partial(&words()).unwrap();
+        assert_eq!(partial["partial"], true);
+        assert_eq!(partial["searched_seconds"], 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_search_that_came_to_its_end_says_what_there_is() {
+        let (events, rest) = found(8).await;
+        assert_eq!((events, rest), (1, Rest::default()));
+        assert_eq!(rest.lines(true, &words()), [] as [&str; 0]);
+        assert_eq!(rest.lines(false, &words()), ["no dead events"]);
+        assert_eq!(rest.partial(&words()), None);
+    }
+
+    #[test]
+    fn of_several_outboxes_each_rest_is_told() {
+        let mut rest = Rest {
+            is_more: true,
+            is_unknown: false,
+        };
+        assert_eq!(rest.lines(true, &words()), [words().more]);
+        assert_eq!(rest.partial(&words()), None);
+        rest.and(Rest {
+            is_more: false,
+            is_unknown: true,
+        });
+        assert_eq!(rest.lines(true, &words()).len(), 2);
     }
 }

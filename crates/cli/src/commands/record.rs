@@ -1,12 +1,12 @@
 //! One event with everything known of it, as JSON and as text.
 
 use postrider_core::{
-    DestinationName, ErrorKind, Event, EventId, EventRecord, InForce, Payload, RecordedRoute, Router, Scope,
+    DestinationName, ErrorKind, Event, EventRecord, Head, InForce, Payload, RecordedRoute, Router, Scope,
     Status,
 };
 use serde_json::{Value, json};
 
-use super::{control, timeline};
+use super::{behind, control, timeline};
 use crate::failure::Failure;
 use crate::output::{Output, cell, count, key, time, whole};
 
@@ -14,8 +14,6 @@ use crate::output::{Output, cell, count, key, time, whole};
 pub struct Beside<'a> {
     /// The routes as they are now, for the addresses that they fill in.
     pub router: &'a Router,
-    /// The event of its key that it waits for.
-    pub behind: Option<EventId>,
     /// What people have paused in its outbox.
     pub paused: Vec<InForce>,
 }
@@ -59,9 +57,9 @@ impl Beside<'_> {
         )
     }
 
-    fn behind(&self, route: &RecordedRoute) -> Option<&str> {
-        let waits = route.status == Status::Waiting;
-        self.behind.as_ref().filter(|_| waits).map(EventId::as_str)
+    /// The event of its key that it stands behind.
+    pub fn behind<'a>(&self, route: &'a RecordedRoute) -> Option<&'a Head> {
+        behind::head(self.router, route)
     }
 }
 
@@ -85,7 +83,9 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
     let route = |one: &RecordedRoute| {
         let mut value = route(one);
         value["address"] = json!(beside.address(record, one));
-        value["behind"] = json!(beside.behind(one));
+        let head = beside.behind(one);
+        value["behind"] = json!(head.map(|head| head.event_id.as_str()));
+        value["behind_status"] = json!(head.map(|head| head.status.as_str()));
         if let Some(own) = &one.payload {
             value["payload_bytes"] = own.len().into();
             value["content_type"] = json!(one.content_type);
@@ -266,7 +266,7 @@ pub fn print(
             out.line(format!("{name:<11} {text}"))
         })
     })?;
-    timeline::print(out, record, payload)
+    timeline::print(out, record, payload, beside)
 }
 
 fn print_route(
@@ -280,6 +280,10 @@ fn print_route(
         .as_ref()
         .map_or("no destination", |name| name.as_str());
     let mut text = format!("{:<11} {}: {}", "at", cell(name), route.status.as_str());
+    let head = beside.behind(route);
+    if let Some(head) = head {
+        text.push_str(&format!(" {}", behind::named(head)));
+    }
     if route.failures > 0 {
         text.push_str(&format!(
             " after {}, {} charged",
@@ -293,11 +297,8 @@ fn print_route(
     if let Some(receipt) = &route.receipt {
         text.push_str(&format!(" ({})", cell(receipt)));
     }
-    if let Some(behind) = beside.behind(route) {
-        text.push_str(&format!(" behind {}", whole(behind)));
-    }
     // What waits for something else has a time too, but it says nothing.
-    let by_time = matches!(route.status, Status::Retrying | Status::Scheduled);
+    let by_time = matches!(route.status, Status::Retrying | Status::Scheduled) && head.is_none();
     if let Some(at) = route.next_attempt_at.filter(|_| by_time) {
         text.push_str(&format!(", next attempt {}", time(at)));
     }

@@ -15,7 +15,8 @@ const GOES_WITH_RESUME: &str =
     "it stays where it is while the outbox is paused: `postrider resume` lets it go on";
 const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no relay holds it for you: pause its key \
                               with `postrider pause --key`, then `postrider resume` the outbox, and give the command \
-                              with --yes when it is HELD";
+                              with --yes when it is HELD; one whose time has not come is SCHEDULED then, and \
+                              `postrider schedule cancel` throws it away";
 const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with \
                           `postrider pause --key`, then `postrider resume` the outbox; soon it is SCHEDULED, and then \
                           the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \

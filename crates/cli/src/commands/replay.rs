@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, EventRecord, Filter, JobId, JobKind, JobState, NewJob, RecordedRoute, Replay,
-    Status, Timestamp,
+    DestinationName, EventId, EventRecord, Filter, Job, JobId, JobKind, JobState, NewJob, RecordedRoute,
+    Replay, Status, Timestamp,
 };
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     }
     let opened = wire::ready(name, outbox).await?;
     let restored = match &args.restored {
-        Some(id) => Some(is_restored(&opened, id).await?),
+        Some(id) => Some(is_restored(config, &opened, id).await?),
         None => None,
     };
     let job = NewJob {
@@ -56,7 +56,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         true => Some(sent(&opened, args, out, if is_all { u64::MAX } else { 1 }).await?),
         false => None,
     };
-    let unsent = match &counted {
+    let mut unsent = match &counted {
         Some(one) if one.exact => unsent(&opened, args, &one.ids).await?,
         _ => Vec::new(),
     };
@@ -99,6 +99,10 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         stop: &stop,
     };
     let driven = drive.on(job).await?;
+    // Without a history a copy that has arrived cannot be found, so nothing is said of any.
+    if args.restored.is_some() && outbox.history.is_some() && driven.is_made() {
+        unsent = uncopied(&opened, args, &driven.job.id).await?;
+    }
     let mut value = driven.value();
     value["not_sent"] = unsent.iter().map(Refused::value).collect();
     out.either(&value, driven.text())?;
@@ -148,6 +152,42 @@ async fn unsent(
     Ok(unsent)
 }
 
+/// Which of the events that were named a replay of what was restored has made no copy of. What was read back cannot be
+/// listed, so its copies are looked for instead, once all of them are made.
+async fn uncopied(opened: &Opened, args: &ReplayArgs, job: &JobId) -> Result<Vec<Refused>, Failure> {
+    let mut left: BTreeSet<&str> = args.id.iter().map(String::as_str).collect();
+    if !left.is_empty() {
+        let copies = Filter {
+            event_id: left.iter().map(|id| EventId::from(*id)).collect(),
+            replay: Some(job.clone()),
+            ..Filter::default()
+        };
+        through(opened, &copies, |events| {
+            for record in events {
+                left.remove(record.event_id.as_str());
+            }
+            !left.is_empty()
+        })
+        .await?;
+    }
+    let remedy = match is_narrowed(args) {
+        true => {
+            "nothing of it that was published and that the other options mean is left of the restore: leave them out, \
+             or restore the time in which it was published with `postrider archive restore`"
+        }
+        false => {
+            "nothing of it that was published is left of the restore: restore the time in which it was published with \
+             `postrider archive restore`"
+        }
+    };
+    let unsent = left.into_iter().map(|id| Refused {
+        id: id.to_owned(),
+        status: None,
+        remedy,
+    });
+    Ok(unsent.collect())
+}
+
 /// Whether more than ids and the destination of the copies was given.
 fn is_narrowed(args: &ReplayArgs) -> bool {
     let ids = Filter {
@@ -173,7 +213,7 @@ fn told(out: Output, unsent: &[Refused]) -> Done {
 }
 
 /// How many rows were read back. What never was, or only in part, must not look like all there is.
-async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
+async fn is_restored(config: &Config, opened: &Opened, id: &str) -> Result<u64, Failure> {
     let jobs = opened.console.jobs(Some(JobId::from(id)), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
     match job.filter(|job| matches!(job.kind, JobKind::Restore(_))) {
@@ -183,11 +223,28 @@ async fn is_restored(opened: &Opened, id: &str) -> Result<u64, Failure> {
             let failure = Failure::found(format!("the restore {} is {}", job.id, job.state.as_str()));
             Err(failure.advice(match job.state {
                 JobState::Cancelled => "read it back again with `postrider archive restore`".to_owned(),
-                _ => format!("go on with {} first", job::goes_on_by(&job)),
+                _ => format!("go on with {} first", job::goes_on_by(config, &opened.name, &job)),
             }))
         }
-        Some(job) => Ok(job.touched),
+        Some(job) => {
+            let left = opened.upkeep.restored(job.id.clone()).await;
+            let left = left.map_err(|error| Failure::store(&opened.name, &error))?;
+            match (1..job.touched).contains(&left) {
+                true => Err(in_part(&job, left)),
+                false => Ok(job.touched),
+            }
+        }
     }
+}
+
+/// Rows that were read back are removed one by one, and what is left of them is no longer what was asked for.
+fn in_part(job: &Job, left: u64) -> Failure {
+    let (id, rows) = (&job.id, job.touched);
+    let what = format!("of the {rows} rows of the restore {id} only {left} are left");
+    Failure::found(what).advice(
+        "nothing was sent: what was read back is removed with the history, and some of it is as old as that is kept; \
+         read it back again with `postrider archive restore`, and replay that job",
+    )
 }
 
 /// A restore that was made had rows; where none is found they are gone, or the other options leave them out.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status, Verb};
 
 use super::act::has_reason;
-use super::named::Named;
-use super::page::page;
+use super::named::{Named, once};
+use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
 use super::total::Total;
 use crate::args::FilterArgs;
@@ -27,15 +27,14 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     let list = List::first(limit.max(1), args.filter(vec![Status::Scheduled], None));
     let beside = Beside {
         router: &config.router,
-        behind: None,
         paused: Vec::new(),
     };
     let mut failed = Failed::default();
-    let (mut rows, mut more) = (Vec::new(), false);
+    let (mut rows, mut rest) = (Vec::new(), Rest::default());
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let found = async { page(&wire::ready(name, outbox).await?, list.clone()).await };
-        let (records, has_more) = failed.keep(found.await).unwrap_or_default();
-        more |= has_more;
+        let (records, left) = failed.keep(found.await).unwrap_or_default();
+        rest.and(left);
         for record in &records {
             if out.is_json() {
                 out.value(&record::value(name, record, false, &beside))?;
@@ -47,19 +46,19 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
             rows.extend(scheduled.map(|route| row(name, record, route)));
         }
     }
-    if !out.is_json() {
+    let is_any = !rows.is_empty();
+    if !out.is_json() && is_any {
         rows.sort();
-        match (rows.is_empty(), failed.is_some()) {
-            (false, _) => out.table(&["AT", "EVENT", "TYPE", "KEY", "DESTINATION", "OUTBOX"], rows)?,
-            (true, false) => out.line("nothing is scheduled")?,
-            (true, true) => {}
-        }
-        if more {
-            out.line(format!(
-                "… and more, some of them perhaps earlier: raise --limit ({limit}), or narrow the filter"
-            ))?;
-        }
+        out.table(&["AT", "EVENT", "TYPE", "KEY", "DESTINATION", "OUTBOX"], rows)?;
     }
+    let words = Words {
+        none: (!failed.is_some()).then_some("nothing is scheduled"),
+        more: format!(
+            "… and more, some of them perhaps earlier: raise --limit ({limit}), or narrow the filter"
+        ),
+        narrow: "--key or --type",
+    };
+    rest.tell(out, is_any, &words)?;
     failed.or(out.is_json(), Done::Fine)
 }
 
@@ -101,10 +100,11 @@ async fn act(
     words: (&'static str, &'static str),
 ) -> Result<Done, Failure> {
     let mut total = Total::new(words, false);
+    let ids = once(wanted.ids);
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
         let opened = wire::ready(name, outbox).await?;
         total.enter(&opened).await?;
-        for id in wanted.ids {
+        for id in &ids {
             let filter = Filter {
                 status: vec![Status::Scheduled],
                 event_id: vec![EventId::from(id.as_str())],
@@ -118,5 +118,5 @@ async fn act(
             named.act(&opened, id, &mut total).await?;
         }
     }
-    total.report(out, wanted.ids)
+    total.report(out, &ids)
 }

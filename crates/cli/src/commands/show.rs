@@ -1,16 +1,13 @@
 //! `postrider show` and `postrider dead show`: everything known about one event.
 
-use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status};
+use postrider_core::{EventId, RecordedRoute, Status};
 use serde_json::Value;
 
 use super::record::{self, Beside};
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell};
-use crate::wire::{self, Opened};
-
-/// How many events of a key are looked at for the head of its line, which is among the oldest.
-const FIRST_OF_KEY: u32 = 20;
+use crate::wire;
 
 /// Which event, and how.
 pub struct Wanted<'a> {
@@ -32,18 +29,16 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             let controls = opened.console.controls().await;
             let mut paused = controls.map_err(|error| Failure::store(name, &error))?;
             paused.retain(|one| one.paused);
-            let mut known = Vec::new();
-            for record in records {
-                let beside = Beside {
-                    router: &config.router,
-                    behind: behind(&opened, &record).await?,
-                    paused: paused.clone(),
-                };
-                known.push((record, beside));
-            }
-            Ok(known)
+            let beside = Beside {
+                router: &config.router,
+                paused,
+            };
+            Ok((records, beside))
         };
-        for (record, beside) in failed.keep(records.await).unwrap_or_default() {
+        let Some((records, beside)) = failed.keep(records.await) else {
+            continue;
+        };
+        for record in records {
             let failed =
                 |route: &RecordedRoute| matches!(route.status, Status::DeadLetter | Status::Retrying);
             if wanted.only_dead && !record.routes.iter().any(failed) {
@@ -81,29 +76,4 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
         out.value(&Value::Array(values))?;
     }
     failed.or(out.is_json(), Done::Fine)
-}
-
-/// The event that one which waits is behind: the first of its key that is parked for the same destination, or for none.
-async fn behind(opened: &Opened, record: &EventRecord) -> Result<Option<EventId>, Failure> {
-    let waits = |status| status == Status::Waiting;
-    let Some(route) = record.routes.iter().find(|route| waits(route.status)) else {
-        return Ok(None);
-    };
-    let filter = Filter {
-        status: vec![
-            Status::DeadLetter,
-            Status::Retrying,
-            Status::Held,
-            Status::Waiting,
-        ],
-        key: vec![record.key.clone()],
-        ..Filter::default()
-    };
-    let listing = opened.console.list(List::first(FIRST_OF_KEY, filter)).await;
-    let listing = listing.map_err(|error| Failure::store(&opened.name, &error))?;
-    let same = |other: &&EventRecord| {
-        let there = |name: &Option<_>| name.is_none() || *name == route.destination;
-        other.seq < record.seq && other.routes.iter().any(|route| there(&route.destination))
-    };
-    Ok(listing.events.iter().find(same).map(|head| head.event_id.clone()))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_admin::{Health, Seen};
-use postrider_core::{InForce, Job, LiveRelay, Scope, Stats, Status};
+use postrider_core::{InForce, Job, JobState, LiveRelay, Scope, Stats, Status};
 use serde_json::{Value, json};
 
 use super::{control, job};
@@ -44,7 +44,10 @@ pub async fn status(
                 .iter()
                 .map(|one| format!("{name}: {}", control::line(one))),
         );
-        decisions.extend(seen.jobs.iter().map(|job| format!("{name}: {}", unfinished(job))));
+        decisions.extend(seen.jobs.iter().map(|job| {
+            let by = job::goes_on_by(config, name, job);
+            format!("{name}: {}", unfinished(job, &by))
+        }));
         complaints.extend(health.problems().map(|reason| format!("{name}: {}", reason.text)));
         rows.push(row(name, &seen.stats));
     }
@@ -172,15 +175,18 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// A job that somebody has to go on with, unless he is at it.
-fn unfinished(job: &Job) -> String {
+fn unfinished(job: &Job, by: &str) -> String {
+    let goes_on = match job.state {
+        JobState::Running => format!("{}, {by} goes on", job::UNLESS_DRIVEN),
+        _ => format!("go on with {by}"),
+    };
     format!(
-        "the job {} ({}) of {} is {}, {} done; go on with {}",
+        "the job {} ({}) of {} is {}, {} done; {goes_on}",
         job.id,
         job.kind.as_str(),
         cell(&job.actor),
         job.state.as_str(),
         job.touched,
-        job::goes_on_by(job)
     )
 }
 

@@ -3,7 +3,7 @@
 use postrider_core::{EventRecord, Moment, Original, RecordedRoute, Status, What};
 use serde_json::{Value, json};
 
-use super::record::payload_text;
+use super::record::{Beside, payload_text};
 use crate::failure::Failure;
 use crate::output::{Output, cell, count, time, whole};
 
@@ -36,7 +36,7 @@ fn moment(moment: &Moment) -> Value {
 }
 
 /// Prints it below the event, one line a moment.
-pub fn print(out: Output, record: &EventRecord, payload: bool) -> Result<(), Failure> {
+pub fn print(out: Output, record: &EventRecord, payload: bool, beside: &Beside<'_>) -> Result<(), Failure> {
     if let Some(original) = &record.original {
         out.line(before(original))?;
         if payload {
@@ -45,7 +45,8 @@ pub fn print(out: Output, record: &EventRecord, payload: bool) -> Result<(), Fai
             out.line(format!("{:<11} {}", "", whole(&text)))?;
         }
     }
-    let moments = record.timeline.iter().filter(|moment| is_told(record, moment));
+    let timeline = record.timeline.iter();
+    let moments = timeline.filter(|moment| is_told(record, moment, beside));
     for (index, moment) in moments.enumerate() {
         let label = if index == 0 { "timeline" } else { "" };
         out.line(format!("{label:<11} {}", line(moment)))?;
@@ -73,10 +74,11 @@ fn before(
 }
 
 /// What waits for something else than time has a time too, but it says nothing.
-fn is_told(record: &EventRecord, moment: &Moment) -> bool {
+fn is_told(record: &EventRecord, moment: &Moment, beside: &Beside<'_>) -> bool {
     let by_time = |route: &RecordedRoute| {
         route.destination == moment.destination
             && matches!(route.status, Status::Retrying | Status::Scheduled)
+            && beside.behind(route).is_none()
     };
     moment.what != What::NextAttempt || record.routes.iter().any(by_time)
 }

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use postrider_core::{Chunk, EventId, JobState, Status};
+use postrider_core::{Chunk, EventId, EventRecord, JobState, Status};
 use serde_json::{Value, json};
 
+use super::behind::Waits;
 use super::drive::Driven;
 use super::refused::{self, ONLY_COPIES, Refused, what_works};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, deliveries};
 use crate::wire::Opened;
 
-/// Refusals that a text names; scripts get all that are known.
+/// Refusals, and events that wait, that a text names; scripts get all that are known.
 const NAMED: usize = 20;
 
 /// What a verb did.
@@ -24,10 +25,14 @@ pub struct Total {
     refused: Vec<Refused>,
     /// Events that were not discarded because they go out by themselves.
     pub moving: Vec<(String, Status)>,
+    /// What was redriven and does not go before another.
+    pub waits: Vec<Waits>,
     /// Ids that were named and found in some outbox.
     pub found: BTreeSet<String>,
     /// Whether more than ids was given: an event that was named may be there and not be meant.
     pub is_narrowed: bool,
+    /// Events that were named, are there and are not meant by the filter: where they stand.
+    elsewhere: BTreeMap<String, String>,
     /// Outboxes that were not begun with, because somebody stopped it.
     pub left: Vec<String>,
     /// Whether the outbox that is being worked on is paused.
@@ -45,8 +50,10 @@ impl Total {
             touched: 0,
             refused: Vec::new(),
             moving: Vec::new(),
+            waits: Vec::new(),
             found: BTreeSet::new(),
             is_narrowed: false,
+            elsewhere: BTreeMap::new(),
             left: Vec::new(),
             is_paused: false,
             left_out: BTreeMap::new(),
@@ -95,6 +102,21 @@ impl Total {
         });
     }
 
+    /// An event that was named is there, and the filter is not about it.
+    pub fn elsewhere(&mut self, id: &str, records: &[EventRecord]) {
+        let routes = records.iter().flat_map(|record| &record.routes);
+        let stands: BTreeSet<String> = routes
+            .map(|route| match &route.destination {
+                Some(name) => format!("{} at {}", route.status.as_str(), cell(name.as_str())),
+                None => format!("{} and has no destination", route.status.as_str()),
+            })
+            .collect();
+        if !stands.is_empty() {
+            let stands: Vec<String> = stands.into_iter().collect();
+            self.elsewhere.insert(id.to_owned(), stands.join(", "));
+        }
+    }
+
     fn refuse_all(&mut self, refused: Vec<(EventId, Status)>) {
         for (id, status) in refused {
             self.refuse(id.as_str(), status, false);
@@ -139,6 +161,7 @@ impl Total {
         json!({
             "touched": self.touched,
             "refused": refused,
+            "waiting": self.waits.iter().map(Waits::value).collect::<Vec<_>>(),
             "unknown": unknown,
             "left_out": left_out,
             "dry_run": self.dry_run,
@@ -165,20 +188,31 @@ impl Total {
         let (_, done) = self.words;
         let would = if self.dry_run { "would be " } else { "" };
         let mut lines = vec![format!("{} {would}{done}", deliveries(self.touched))];
+        lines.extend(self.waits.iter().take(NAMED).map(|one| one.text(self.dry_run)));
+        if self.waits.len() > NAMED {
+            lines.push(format!("… and {} more", self.waits.len() - NAMED));
+        }
         lines.extend(self.refused.iter().take(NAMED).map(Refused::text));
         if self.refused.len() > NAMED {
             lines.push(format!("… nor {} more", self.refused.len() - NAMED));
         }
         for (id, status) in &self.moving {
+            let goes = match status {
+                Status::Waiting => "once what is before it has gone",
+                Status::Held => "when its destination answers or what is paused is resumed",
+                _ => "by itself",
+            };
             let (id, status) = (cell(id), status.as_str());
             lines.push(format!(
-                "not {id}: it is {status} and goes out by itself; --yes discards it all the same"
+                "not {id}: it is {status} and goes out {goes}; --yes discards it all the same"
             ));
         }
         for id in unknown {
-            let why = match self.is_narrowed {
-                true => "no such event, or the filter is not about it",
-                false => "no such event; ids are exact, and the history is removed after its retention",
+            let why = match self.elsewhere.get(*id) {
+                Some(stands) => format!("the filter is not about it: it is {stands}"),
+                None => {
+                    "no such event; ids are exact, and the history is removed after its retention".to_owned()
+                }
             };
             lines.push(format!("not {}: {why}", cell(id)));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::{BoxFuture, Claim, Duty, JobKind, JobState, Kept, Purge, Timestamp, causes};
+use postrider_core::{BoxFuture, Claim, Duty, JobKind, JobState, JobVerb, Kept, Purge, Timestamp, causes};
 
 use super::Duties;
 use crate::archive::{self, Leave, SETTLED};
@@ -166,7 +166,11 @@ impl Claimed<'_> {
             return Ok(None);
         };
         // A job that only a newer version can read must not stand in the way of everything else.
-        if let Err(failure) = self.end_replays().await {
+        let looked = match history {
+            Some(_) => self.cancel_forgotten().await,
+            None => Ok(()),
+        };
+        if let Err(failure) = looked.and(self.end_replays().await) {
             let outbox = &self.duties.opened.name;
             tracing::warn!(outbox, error = %failure, "replays that nobody drives were not looked after");
         }
@@ -190,6 +194,28 @@ impl Claimed<'_> {
             }
         }
         Ok(Some(removed).filter(|_| !self.unfinished))
+    }
+
+    /// Cancels replays that keep the history for too long: what they have still to read goes, and they must not end as
+    /// if they had read it.
+    async fn cancel_forgotten(&self) -> Result<(), Failure> {
+        let opened = &self.duties.opened;
+        let Some(kept) = self.duties.history else {
+            return Ok(());
+        };
+        let failed = |error| Failure::store(&opened.name, &error);
+        while let Some(job) = opened.upkeep.forgotten(kept).await.map_err(failed)? {
+            let cancel = opened
+                .console
+                .steer(job.clone(), JobVerb::Cancel, "cleanup".to_owned());
+            cancel.await.map_err(failed)?;
+            tracing::warn!(
+                outbox = opened.name,
+                %job,
+                "cancelled a replay: what it had still to read is far past its term; a longer retention keeps it longer"
+            );
+        }
+        Ok(())
     }
 
     /// Replays whose last copies were sent when nobody drove them any more are seen to be done.

@@ -69,6 +69,12 @@ fn the_payload_of_a_row_that_is_no_event_is_shown_as_it_is_stored() {
     database.execute_batch(insert).unwrap();
     place.run(&["run", "--until-empty"]).expect(1);
     let show = |id: &str, rest: &[&str]| place.run(&[&["dead", "show", id][..], rest].concat()).expect(0);
+    let advice = show("headers", &[]).out;
+    let advice = advice.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        advice.contains("only the payload or its content type is wrong, postrider dead edit mends it"),
+        "{advice}"
+    );
     show("headers", &["--payload"]).says("payload     {\"a\": \"\\u{1b}\"}");
     show("bytes", &["--payload"]).says("payload     {\\\"\\xff}");
     let json = show("bytes", &["--payload", "--json"]).json();
@@ -147,6 +153,43 @@ fn show_names_the_head_of_the_line_and_the_address() {
     place.run(&["show", "head"]).expect(0).says("after 1 failure,");
 }
 
+/// Nobody should wait for one that was sent again and goes nowhere before another.
+#[test]
+fn a_redriven_event_behind_a_dead_one_says_for_whom_it_waits() {
+    let place = Place::busy();
+    place.send("dead-2", "TICKET/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    place
+        .run(&["show", "dead-2"])
+        .expect(0)
+        .says("behind dead-1 (DEAD_LETTER)");
+    place
+        .run(&["dead", "redrive", "dead-2", "--dry-run"])
+        .expect(0)
+        .says("dead-2 would wait behind dead-1 (DEAD_LETTER)");
+    place
+        .run(&["dead", "redrive", "dead-2"])
+        .expect(0)
+        .says("1 delivery redriven")
+        .says("dead-2 waits behind dead-1 (DEAD_LETTER): it goes when that one has left");
+    place.run(&["run", "--until-empty"]).expect(1);
+    let shown = place.run(&["show", "dead-2"]).expect(0);
+    let shown = shown.says("RETRYING behind dead-1 (DEAD_LETTER)");
+    assert!(!shown.out.contains("next attempt"), "{}", shown.out);
+    let json = place.run(&["show", "dead-2", "--json"]).expect(0).json();
+    let route = &json[0]["destinations"][0];
+    assert_eq!(route["behind"], "dead-1", "{json}");
+    assert_eq!(route["behind_status"], "DEAD_LETTER", "{json}");
+    place
+        .run(&["dead", "edit", "dead-2", "--payload", "{}", "--yes"])
+        .expect(0)
+        .says("dead-2 waits behind dead-1 (DEAD_LETTER)");
+    let json = place.run(&["dead", "redrive", "dead-2", "dead-1", "--json"]);
+    let json = json.expect(0).json();
+    assert_eq!(json["waiting"][0]["behind_status"], "RETRYING", "{json}");
+    assert_eq!(json["waiting"].as_array().map(Vec::len), Some(1), "{json}");
+}
+
 /// A slip in an id must not throw away what goes out by itself.
 #[test]
 fn an_event_that_moves_by_itself_is_discarded_only_with_a_word() {
@@ -209,6 +252,22 @@ fn discard_keeps_the_reason() {
         .says("not order-1: it is PUBLISHED: it was sent and cannot be taken back");
     place.run(&["run", "--until-empty"]).expect(0);
     assert!(!place.read("events.jsonl").contains("dead-1"));
+}
+
+#[test]
+fn an_event_that_is_named_twice_is_one_event() {
+    let place = Place::busy();
+    let redrive = ["dead", "redrive", "dead-1", "dead-1"];
+    place.run(&redrive).expect(0).says("1 delivery redriven");
+    let audited = place.run(&["audit", "--json"]).expect(0).out;
+    assert_eq!(audited.lines().count(), 1, "{audited}");
+    place.run(&["run", "--until-empty"]).expect(1);
+    let discard = ["dead", "discard", "dead-1", "dead-1", "--reason", "test data"];
+    place.run(&discard).expect(0).says("1 delivery discarded");
+    let unknown = place.run(&["dead", "redrive", "nobody", "nobody"]).expect(1).out;
+    assert_eq!(unknown.matches("not nobody").count(), 1, "{unknown}");
+    let moved = ["schedule", "move", "later-1", "later-1", "--in", "2h"];
+    place.run(&moved).expect(0).says("1 delivery moved");
 }
 
 #[test]

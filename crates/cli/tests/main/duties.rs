@@ -114,6 +114,31 @@ fn a_replay_that_was_left_is_ended_and_originals_go_without_a_history() {
     drop(running);
 }
 
+/// It must not end as if it had read what is gone.
+#[test]
+fn a_replay_that_keeps_the_history_for_too_long_is_cancelled_before_that_goes() {
+    let place = Place::busy();
+    place.run(&["replay", "--id", "order-1", "--yes"]).expect(0);
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE outbox_job SET state = 'paused', cursor = NULL, ended_at = NULL;
+             UPDATE outbox_sent SET published_at = published_at - 40 * 86400000000",
+        )
+        .unwrap();
+    let running = Running::start(&place, &["run"]);
+    until("the history is gone", || {
+        number(
+            &place,
+            "SELECT count(*) FROM outbox_sent WHERE published_at < unixepoch() * 1000000 - 86400000000",
+        ) == 0
+    });
+    drop(running);
+    place.run(&["job", "list"]).expect(0).says("cancelled");
+    let resumed = place.run(&["audit"]).expect(0);
+    resumed.says("cleanup").says("cancel");
+}
+
 #[test]
 fn the_command_is_run_once_for_a_group_of_dead_letters() {
     let config = format!(

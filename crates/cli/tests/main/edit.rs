@@ -97,3 +97,37 @@ fn an_edit_of_a_row_that_is_no_event_says_what_it_cannot_mend() {
     place.run(&["run", "--until-empty"]).expect(1);
     assert!(place.read("events.jsonl").contains("payload"));
 }
+
+/// What became of its copies is not said beside what became of the event.
+#[test]
+fn an_event_with_copies_is_refused_once() {
+    let place = Place::busy();
+    for _ in 0..2 {
+        place.run(&["replay", "--id", "order-1", "--yes"]).expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let edited = place.run(&["dead", "edit", "order-1", "--payload", "{}", "--yes"]);
+    let edited = edited.expect(1).says("not order-1: it is PUBLISHED");
+    assert_eq!(edited.out.matches("not order-1").count(), 1, "{}", edited.out);
+}
+
+/// An event that is there is not said to be missing because of another word that was given.
+#[test]
+fn an_event_that_the_filter_is_not_about_is_told_with_its_destination() {
+    let templated = "broker = \"events\", path = \"{header.h}.jsonl\"";
+    let place = Place::ready(&ORDERS_ONLY.replace("broker = \"events\"", templated));
+    place.send("dead-1", "ORDER/1", "{}").expect(0);
+    place.send("none-1", "TICKET/1", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let at = ["--destination", "nope"];
+    let edit = |id| place.run(&[&["dead", "edit", id, "--payload", "{}", "--yes"], &at[..]].concat());
+    edit("dead-1")
+        .expect(1)
+        .says("not dead-1: the filter is not about it: it is DEAD_LETTER at events");
+    edit("none-1")
+        .expect(1)
+        .says("it is DEAD_LETTER and has no destination");
+    edit("nobody").expect(1).says("not nobody: no such event");
+    let redriven = place.run(&[&["dead", "redrive", "dead-1"], &at[..]].concat());
+    redriven.expect(1).says("it is DEAD_LETTER at events");
+}

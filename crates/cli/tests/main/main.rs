@@ -30,6 +30,7 @@ mod refuse;
 mod replay;
 mod restore;
 mod schedule;
+mod several;
 mod stalled;
 mod support;
 mod what_works;

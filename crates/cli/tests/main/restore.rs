@@ -115,3 +115,97 @@ fn what_was_read_back_and_removed_is_not_replayed_in_silence() {
         .complains(&format!("nothing of the restore {job} is left"))
         .complains("`postrider archive restore`");
 }
+
+/// Rows go one by one when they are past their term, and the rest of a restore must not look like all of it.
+#[test]
+fn a_restore_of_which_a_part_is_left_is_not_replayed() {
+    let place = Place::busy();
+    place.send("order-2", "ORDER/2", "{}").expect(0);
+    place.run(&["run", "--until-empty"]).expect(1);
+    place.age();
+    place
+        .run(&["archive", "write", "--dir", "archive"])
+        .expect(0)
+        .says("2 rows");
+    place.run(&RESTORE).expect(0).says("2 rows restored");
+    let job = place.run(&["job", "list", "--json"]).expect(0).json();
+    let job = job["job"].as_str().unwrap().to_owned();
+    let database = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let older =
+        "UPDATE outbox_restored SET restored_at = restored_at - 7200000000 WHERE event_id = 'order-1'";
+    assert_eq!(database.execute(older, []).unwrap(), 1);
+    place
+        .run(&["purge", "--what", "restored", "--older-than", "1h", "--yes"])
+        .expect(0)
+        .says("1 row");
+    for also in ["--dry-run", "--yes"] {
+        place
+            .run(&["replay", "--restored", &job, also])
+            .expect(1)
+            .complains(&format!("of the 2 rows of the restore {job} only 1 are left"))
+            .complains("`postrider archive restore`");
+    }
+    let told = restore(&place, &job).expect(1).says("only a part of it is left");
+    assert!(!told.out.contains("replay --restored"), "{}", told.out);
+    let jobs = place.run(&["job", "list", "--json"]).expect(0);
+    assert_eq!(jobs.out.lines().count(), 1, "no replay was begun: {}", jobs.out);
+    place.run(&RESTORE).expect(0);
+    let jobs = place.run(&["job", "list", "--json"]).expect(0).out;
+    let anew: serde_json::Value = serde_json::from_str(jobs.lines().next().unwrap()).unwrap();
+    let replay = ["replay", "--restored", anew["job"].as_str().unwrap(), "--yes"];
+    place.run(&replay).expect(0).says("2 deliveries");
+}
+
+/// An event that was named is not passed over because others were found.
+#[test]
+fn an_event_that_was_named_and_not_restored_is_told() {
+    let (place, job) = begun();
+    restore(&place, &job).expect(0);
+    let named = ["replay", "--restored", &job, "--yes", "--id", "order-1"];
+    place.run(&named).expect(0).says("1 delivery");
+    let others = [&named[..], &["--id", "nope", "--id", "nope"]].concat();
+    let ran = place.run(&others).expect(1).says("1 delivery");
+    let ran = ran.complains("nope: nothing of it that was published is left of the restore");
+    assert_eq!(ran.err.matches("nope").count(), 1, "{}", ran.err);
+    let json = place.run(&[&others[..], &["--json"]].concat()).expect(1).json();
+    assert_eq!(
+        (&json["touched"], &json["not_sent"][0]["event_id"]),
+        (&1.into(), &"nope".into()),
+        "{json}"
+    );
+}
+
+/// The job still knows how many rows it restored; where they are gone it must not promise them.
+#[test]
+fn a_restore_whose_rows_were_removed_says_how_to_read_them_back() {
+    let (place, job) = begun();
+    let promised = format!("`postrider replay --restored {job}` sends those");
+    restore(&place, &job).expect(0).says(&promised);
+    restore(&place, &job)
+        .expect(0)
+        .says("1 row restored before")
+        .says(&promised);
+    let purge = ["purge", "--what", "restored", "--older-than", "0s", "--yes"];
+    place.run(&purge).expect(0).says("1 row");
+    let told = restore(&place, &job).expect(1).says("nothing of it is left");
+    let told = told.says("`postrider archive restore` without --job");
+    assert!(!told.out.contains("replay --restored"), "{}", told.out);
+    let json = [&RESTORE[..], &["--job", &job, "--json"]].concat();
+    let json = place.run(&json).expect(1).json();
+    assert_eq!((&json["rows"], &json["left"]), (&1.into(), &0.into()), "{json}");
+    place.run(&RESTORE).expect(0).says("1 row restored");
+}
+
+/// Whether somebody is at it cannot be seen in the database.
+#[test]
+fn a_job_that_is_running_is_not_said_to_be_abandoned() {
+    let (place, job) = begun();
+    let by = format!("`postrider archive restore --job {job}`");
+    let status = place.run(&["status"]).expect(0);
+    drop(status.says(&format!("is running, 0 done; if nobody drives it any more, {by}")));
+    let shown = place.run(&["job", "show", &job]).expect(0).says(&by);
+    drop(shown.says("with the same --dir, if nobody drives it any more"));
+    place.run(&["job", "pause", &job]).expect(0);
+    let status = place.run(&["status"]).expect(0);
+    drop(status.says(&format!("is paused, 0 done; go on with {by}")));
+}

@@ -128,3 +128,84 @@ fn a_status_does_not_claim_what_a_pause_prevents() {
     drop(status.says("owns every shard, but the outbox is paused: nothing is published"));
     relay.stop().expect(0);
 }
+
+/// One that waits behind a dead letter waits until a person does something.
+#[test]
+fn what_waits_behind_a_dead_letter_is_not_said_to_go_by_itself() {
+    let place = Place::ready(ORDERS_ONLY);
+    for (id, aggregate) in [("dead-1", "TICKET/1"), ("behind-1", "ORDER/1")] {
+        let which = ["--aggregate", aggregate, "--id", id, "--key", "K"];
+        let sent = [&["send", "--type", "A", "--payload", "{}"][..], &which].concat();
+        place.run(&sent).expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let discard = ["dead", "discard", "behind-1", "--reason", "a slip"];
+    let ran = place.run(&discard).expect(1);
+    drop(
+        ran.says("not behind-1: it is WAITING and goes out once what is before it has gone; --yes discards"),
+    );
+    let json = place.run(&[&discard[..], &["--json"]].concat()).expect(1).json();
+    let remedy = json["refused"][0]["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("it goes out once what is before it"), "{json}");
+}
+
+/// What is to leave later is not held by a pause of its key, but cancelled.
+#[test]
+fn an_event_whose_time_has_not_come_is_cancelled_once_it_is_scheduled() {
+    let place = Place::ready(ORDERS_ONLY);
+    let later = ["--aggregate", "ORDER/9", "--id", "later-1", "--delay", "1h"];
+    let later = [&["send", "--type", "Reminder", "--payload", "{}"][..], &later].concat();
+    place.run(&later).expect(0);
+    let discard = ["dead", "discard", "later-1", "--reason", "a slip", "--yes"];
+    let ran = place.run(&discard).expect(1).says("it is PENDING");
+    drop(ran.says("makes it SCHEDULED, and then `postrider schedule cancel` throws it away"));
+    place.run(&["run", "--until-empty"]).expect(0);
+    let cancel = ["schedule", "cancel", "later-1", "--reason", "a slip"];
+    place.run(&cancel).expect(0).says("1 delivery cancelled");
+}
+
+/// A relay that runs does not send what is paused.
+#[test]
+fn a_replay_to_what_is_paused_names_the_pause() {
+    let place = Place::busy();
+    let replay = ["replay", "--id", "order-1", "--yes"];
+    place.run(&["pause", "--key", "ORDER/1"]).expect(0);
+    let ran = place.run(&replay).expect(0);
+    assert!(!ran.out.contains("paused"), "copies stand outside: {}", ran.out);
+    place.run(&["pause", "--destination", "events"]).expect(0);
+    let relay = Running::start(&place, &["run"]);
+    postrider_testkit::wait::blocking(std::time::Duration::from_secs(30), "a relay", || {
+        let status = place.run(&["status"]).expect(0).out;
+        match status.contains("is running and owns every shard") {
+            true => Ok(()),
+            false => Err(status),
+        }
+    });
+    let ran = place.run(&replay).expect(0).says("1 of them not sent yet: ");
+    drop(ran.says(
+        "the destination events is paused, `postrider resume --destination events` lets it go on; then a running \
+         relay sends them",
+    ));
+    relay.stop().expect(0);
+    place.run(&["pause"]).expect(0);
+    let ran = place.run(&replay).expect(0);
+    let ran = ran.says("the outbox is paused, `postrider resume --outbox main` lets it go on");
+    drop(ran.says("then `postrider run` sends them, as no relay is running"));
+}
+
+/// A running relay knows the routes of its start.
+#[test]
+fn advice_to_change_a_route_says_that_the_relay_is_restarted() {
+    let place = Place::busy();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let listed = words(&place.run(&["dead", "list"]).expect(0).out);
+    assert!(
+        listed.contains("restart the relay so that it reads it"),
+        "{listed}"
+    );
+    let help = words(&place.run(&["dead", "--help"]).expect(0).out);
+    assert!(help.contains("restart it first, then redrive"), "{help}");
+    let help = words(&place.run(&["dead", "discard", "--help"]).expect(0).out);
+    let also = "With --yes so do those of them that are WAITING, HELD or SCHEDULED";
+    assert!(help.contains(also), "{help}");
+}

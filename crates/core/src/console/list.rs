@@ -32,7 +32,8 @@ impl List {
 pub struct Listing {
     /// The events, in the order that was asked for.
     pub events: Vec<EventRecord>,
-    /// Where the next page begins; none at the end.
+    /// Where the next page begins; none at the end. It is never where this page began, and there may be one behind a
+    /// page that is short or empty: see [`Console::list`](crate::Console::list).
     pub next: Option<Cursor>,
 }
 

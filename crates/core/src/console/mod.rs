@@ -16,7 +16,7 @@ pub use audit::{AuditEntry, AuditPage};
 pub use control::{Control, InForce, Scope};
 pub use job::{Job, JobId, JobKind, JobState, JobVerb, NewJob, Replay, Restore, Step};
 pub use list::{Cursor, Group, List, Listing};
-pub use record::{EventRecord, Moment, Original, Route, What};
+pub use record::{EventRecord, Head, Moment, Original, Route, What};
 pub use sent::{Sent, SentPage};
 pub use stats::{LiveRelay, Stats};
 pub use status::Status;
@@ -29,11 +29,18 @@ pub trait Console: Send + Sync {
     /// The state in numbers.
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>>;
 
-    /// Events that match.
+    /// Events that match, a page at a time.
+    ///
+    /// A page is searched for about 150 ms, so it may be short or empty and still have a cursor: only a page without
+    /// one is the last. Every page moves its cursor, however late it is, so that whoever follows the cursors comes to
+    /// the end. An event is in one page with all its destinations; its rows are never cut apart, and it is listed if
+    /// any of them matches. What stands still while the pages are asked for is listed exactly once.
     fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>>;
 
     /// One event with its payload and its timeline; every record that has the id (a reused id has several, and so has
-    /// one that is replayed).
+    /// one that is replayed). Of a parked row that is not the first of its key, lane and destination it names the one
+    /// that is, whatever state either is in; a row without a destination stands in every line of its key, and one that
+    /// stands alone in none.
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>>;
 
     /// What was published, of one type or of any, newest last: the last `limit` of the history, or the first `limit`

@@ -36,6 +36,20 @@ pub struct Route {
     pub payload: Option<Payload>,
     /// The content type beside that payload.
     pub content_type: Option<String>,
+    /// The first of its line, where that is another event: it is not tried before that one has left, whatever its own
+    /// state and time are. Only [`Console::show`] tells.
+    pub behind: Option<Head>,
+}
+
+/// The event that stands first in a line of parked ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its id.
+    pub event_id: EventId,
+    /// The destination that it is parked for; none: it has none, and stands in its key's way at every destination.
+    pub destination: Option<DestinationName>,
+    /// Where it stands.
+    pub status: Status,
 }
 
 impl Route {
@@ -56,6 +70,7 @@ impl Route {
             receipt: None,
             payload: None,
             content_type: None,
+            behind: None,
         }
     }
 }

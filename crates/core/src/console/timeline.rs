@@ -58,16 +58,14 @@ impl Story {
         for copy in self.copies.iter().filter(|_| record.replay.is_none()) {
             all.push(there(copy, What::Replayed, &copy.detail));
         }
-        if record.replay.is_none() {
-            let deeds = self.deeds.iter().filter(|entry| self.is_about(record, entry));
-            all.extend(deeds.filter_map(deed));
-            let touched = self.jobs.iter().filter(|job| self.is_redriven_by(job, record));
-            all.extend(touched.map(|job| Moment {
-                actor: Some(job.actor.clone()),
-                detail: format!("with others by the job {}", job.id),
-                ..moment(job.begun_at, What::Redriven)
-            }));
-        }
+        let deeds = self.deeds.iter().filter(|entry| self.is_about(record, entry));
+        all.extend(deeds.filter_map(deed));
+        let touched = self.jobs.iter().filter(|job| self.is_redriven_by(job, record));
+        all.extend(touched.map(|job| Moment {
+            actor: Some(job.actor.clone()),
+            detail: format!("with others by the job {}", job.id),
+            ..moment(job.begun_at, What::Redriven)
+        }));
         all.sort_by_key(|moment| (moment.at, moment.what));
         all
     }
@@ -85,7 +83,23 @@ impl Story {
             behind.map(|deed| deed.at).min() == Some(entry.at)
         };
         let mut places = self.edits.iter().filter(is_its).map(|edit| edit.seq).peekable();
-        entry.action != "edit" || places.peek().is_none() || places.any(|seq| seq == record.seq)
+        match entry.action.as_str() {
+            "edit" if places.peek().is_some() => places.any(|seq| seq == record.seq),
+            "edit" | "redrive" => self.could_be_redriven(record, entry.at),
+            // What is moved is scheduled, and copies are not.
+            _ => record.replay.is_none(),
+        }
+    }
+
+    /// Whether a row was there at that time that a redrive or an edit works on: where one had left by then, another of
+    /// the same id was meant, such as a copy. Of a copy that never failed it was the event itself.
+    fn could_be_redriven(&self, record: &EventRecord, at: Timestamp) -> bool {
+        let parked = |route: &Route| {
+            let failed = route.failed.is_some() || route.failed_before.is_some();
+            route.status.is_parked() && (failed || record.replay.is_none())
+        };
+        let left = |left: &Left| left.at >= at && (left.failed.is_some() || record.replay.is_none());
+        record.routes.iter().any(parked) || self.left.iter().any(left)
     }
 
     fn of_left(&self, record: &EventRecord, left: &Left, all: &mut Vec<Moment>) {

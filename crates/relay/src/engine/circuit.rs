@@ -90,9 +90,9 @@ impl Circuit {
         self.state != State::Closed
     }
 
-    /// Whether it was probed in vain: what waits for it may wait for long.
+    /// Whether it was paused, or probed in vain: what waits for it may wait for long.
     pub(super) fn lasts(&self) -> bool {
-        self.is_open() && self.openings > 2
+        self.paused || (self.is_open() && self.openings > 2)
     }
 
     /// Whether rows for it should stay where they are: open and not yet to be probed, or paused.

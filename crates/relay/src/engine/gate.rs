@@ -59,22 +59,23 @@ impl Engine {
     }
 
     /// One closed destination of several must not fill the window: once its rows exceed their share they are parked,
-    /// uncharged. One that is limited, by rate or by what is in flight, counts as closed while it is at its limit. A
-    /// sole closed destination just stops the reading.
+    /// uncharged. One that is limited, by rate or by what is in flight, counts as closed while it is at its limit.
+    /// Where all are closed the reading stops, and only what has arrived at one of them is parked for the others.
     pub(super) fn hold_back(&mut self, now: Time) {
         let closed =
             |circuit: &Circuit| circuit.is_open() || circuit.is_shut(now) || circuit.is_at_limit(now);
-        if self.circuits.iter().all(&closed) {
+        if self.circuits.len() < 2 {
             return;
         }
+        let all = self.circuits.iter().all(&closed);
         for index in 0..self.circuits.len() {
             let destination = DestinationId(index);
-            if !closed(&self.circuits[index]) {
+            let lasts = self.circuits[index].lasts();
+            if !closed(&self.circuits[index]) || (all && !lasts) {
                 continue;
             }
             let pending = self.rows.pending_at(destination);
-            let over = Lane::ALL.map(|lane| pending.queued(lane) > self.share(lane));
-            let lasts = self.circuits[index].lasts();
+            let over = Lane::ALL.map(|lane| !all && pending.queued(lane) > self.share(lane));
             for line in self.rows.ready_lines(destination) {
                 let lane = self.rows.line(line).map_or(Lane::Normal, |line| line.key.1);
                 if over[lane_index(lane)] || self.waits_half_decided(line, lasts) {

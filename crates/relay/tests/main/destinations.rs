@@ -107,6 +107,27 @@ async fn what_arrived_elsewhere_does_not_wait_for_a_destination_that_is_away() {
     assert_exact(&right, &["a", "b"], 3);
 }
 
+/// A pause is answered by nobody, so nothing tells how long it lasts: what has arrived elsewhere is written down at
+/// once.
+#[tokio::test]
+async fn what_arrived_elsewhere_does_not_wait_for_a_destination_that_is_paused() {
+    let (store, left, right) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    let name = DestinationName::new("right");
+    store.with_model(|model, _| model.pause(Some(&name), true));
+    let running = Running::start(&fan_out(&store, &left, &right, quick()));
+    commit(&store, &["a", "b"], 3);
+    until("it is written down", || parked(&store).len() == 6).await;
+    let sent = store.with_model(|model, _| model.sent_to(&DestinationName::new("left")).count());
+    assert_eq!(sent, 6);
+    running.drop_now().await;
+    store.with_model(|model, _| model.pause(Some(&name), false));
+    let running = Running::start(&fan_out(&store, &left, &right, quick()));
+    until("an empty outbox", || is_empty(&store)).await;
+    running.stop().await;
+    assert_exact(&left, &["a", "b"], 3);
+    assert_exact(&right, &["a", "b"], 3);
+}
+
 /// Fault B26.
 #[tokio::test]
 async fn a_refusal_at_one_destination_holds_the_key_there_only() {

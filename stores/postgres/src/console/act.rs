@@ -120,7 +120,8 @@ pub(super) async fn choose(view: &View, stride: &Stride<'_>) -> Result<Taken> {
              WHERE (seq, destination) > ($1, $2) AND seq <= $3{} ORDER BY seq, destination LIMIT $4
          ) c CROSS JOIN LATERAL (
              SELECT seq, destination, event_id, event_type, {KEY}, {CREATED}, replay_id, status, failures, error_kind,
-                 error_group, error_text, first_failed_at, last_failed_at, {{alone}}, version
+                 error_group, error_text, first_failed_at, last_failed_at, {{alone}}, version,
+                 CASE WHEN NOT dead THEN next_attempt_at END
              FROM {{outbox_parked_status}} p WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
          ) p ORDER BY c.seq, c.destination",
         meant.sql
@@ -180,6 +181,7 @@ impl Candidate {
             error_group: row.try_get(10)?,
             error: row.try_get(11)?,
             failed: time(12)?.zip(time(13)?),
+            next_attempt_at: time(16)?,
             ..RecordedRoute::new(destination(&name), status(row.try_get(7)?))
         };
         let record = EventRecord {

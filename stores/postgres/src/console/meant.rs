@@ -25,6 +25,9 @@ pub(super) enum Table {
 pub(super) struct Meant {
     pub(super) sql: String,
     pub(super) values: Vec<String>,
+    /// Of which rows so many are looked at in one go, as a condition that an index follows by place; none where an
+    /// index leads to what is meant.
+    pub(super) counted: Option<&'static str>,
     /// The number of the first parameter.
     first: usize,
 }
@@ -42,6 +45,8 @@ impl Meant {
         meant.event(filter, table);
         meant.ages(filter, table, now);
         meant.text(filter, table);
+        // Where nothing is asked of these rows, as many as are wanted are the first.
+        meant.counted = counted(filter, table).filter(|all| meant.sql != *all);
         Some(meant)
     }
 
@@ -204,6 +209,22 @@ fn states(filter: &Filter, table: Table) -> Option<&'static str> {
                 (false, false, false) => None,
             }
         }
+    }
+}
+
+/// The rows among which those that are meant may be few, however many there are; none where an index leads to them: to
+/// an id, and among parked rows to a key, a type, a replay and to what has failed. The history has stretches.
+fn counted(filter: &Filter, table: Table) -> Option<&'static str> {
+    let calm = [Status::Waiting, Status::Held, Status::Scheduled].map(|status| filter.wants(status));
+    let of_event = !filter.event_id.is_empty();
+    let of_key = !filter.key.is_empty() || !filter.event_type.is_empty() || filter.replay.is_some();
+    let of_error = filter.error_kind.is_some() || filter.error_group.is_some();
+    match table {
+        Table::Queued => (!of_event).then_some(""),
+        Table::Parked if of_event || of_key || of_error => None,
+        Table::Parked if calm.contains(&true) => Some(" AND seq > 0"),
+        Table::Parked => (!filter.wants(Status::Retrying)).then_some(" AND seq > 0 AND dead"),
+        Table::Sent => None,
     }
 }
 

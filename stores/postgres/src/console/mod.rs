@@ -5,6 +5,7 @@ mod audit;
 mod control;
 mod edit;
 mod job;
+mod line;
 mod list;
 mod meant;
 mod record;
@@ -13,6 +14,7 @@ mod sent;
 mod stats;
 mod stretch;
 mod timeline;
+mod walk;
 mod writers;
 
 use std::future::Future;
@@ -45,13 +47,13 @@ impl Console for PgStore {
     }
 
     fn list(&self, list: List) -> BoxFuture<'_, Result<Listing, StoreError>> {
-        Box::pin(self.view("listing events", move |view| async move {
+        Box::pin(self.still("listing events", move |view| async move {
             list::list(&view, &list).await
         }))
     }
 
     fn show(&self, id: EventId) -> BoxFuture<'_, Result<Vec<EventRecord>, StoreError>> {
-        Box::pin(self.view("looking up an event", move |view| async move {
+        Box::pin(self.still("looking up an event", move |view| async move {
             list::show(&view, &id).await
         }))
     }
@@ -196,6 +198,23 @@ impl PgStore {
         Fut: Future<Output = Result<T>> + Send,
     {
         self.operate(doing, PATIENCE, |work| async move {
+            let view = View::begin(work).await?;
+            look(view).await
+        })
+        .await
+    }
+
+    /// The same with one moment for all its statements: what moves from table to table between two of them is missed
+    /// by none, whichever table is asked first. It may only look.
+    async fn still<T, F, Fut>(&self, doing: &'static str, look: F) -> Result<T, StoreError>
+    where
+        T: Send,
+        F: FnOnce(View) -> Fut + Send,
+        Fut: Future<Output = Result<T>> + Send,
+    {
+        self.operate(doing, PATIENCE, |work| async move {
+            let one_moment = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+            work.client().batch_execute(one_moment).await?;
             let view = View::begin(work).await?;
             look(view).await
         })

@@ -3,23 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use postrider_core::Filter;
-
 use super::View;
-use super::list::{Arm, places};
-use super::meant::Meant;
-use super::record::Place;
 use crate::error::Result;
 
 /// How many places the first look takes; twice as many each time that was not enough.
 pub(crate) const STRETCH: i64 = 4_096;
 
 /// The most that one look takes.
-const LONGEST: i64 = 32_768;
-
-/// How many places are walked in search of a key or a type, which have an index of their own: whoever has come often
-/// stands among these, and the index costs as much as some 100,000 places however little it finds.
-const WALKED: i64 = 16_384;
+pub(super) const LONGEST: i64 = 32_768;
 
 /// In which order places are walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +47,19 @@ impl Way {
         }
     }
 
-    /// The one that is come to first.
-    pub(super) fn first(self, one: i64, other: i64) -> i64 {
+    /// How the places up to one compare with it.
+    pub(super) fn up_to(self) -> &'static str {
         match self {
-            Way::Up => one.min(other),
-            Way::Down => one.max(other),
+            Way::Up => "<=",
+            Way::Down => ">=",
+        }
+    }
+
+    /// How far a place is.
+    pub(super) fn far(self, place: i64) -> i64 {
+        match self {
+            Way::Up => place,
+            Way::Down => place.saturating_neg(),
         }
     }
 
@@ -139,85 +138,6 @@ impl Budget {
         let fits = size as f64 * left.as_secs_f64() / took.as_secs_f64().max(1e-6);
         (fits as i64).clamp((STRETCH / 16).min(most), most)
     }
-}
-
-/// Places of the history that a filter may be about.
-pub(super) async fn history(
-    view: &View,
-    filter: &Filter,
-    meant: &Meant,
-    way: Way,
-    at: i64,
-    wanted: usize,
-    budget: &mut Budget,
-) -> Result<Arm> {
-    if !filter.event_id.is_empty() {
-        return directly(view, "seq", meant, way, at, wanted).await;
-    }
-    let last = last_place(view).await?;
-    let mut at = match way {
-        Way::Up => at,
-        Way::Down => at.min(last.saturating_add(1)),
-    };
-    let mut found: Vec<Place> = Vec::new();
-    let mut size = STRETCH;
-    let mut walked = 0;
-    let indexed = !filter.key.is_empty() || !filter.event_type.is_empty();
-    while way.goes_on(at, last) {
-        if budget.is_spent() && !indexed {
-            return Ok((found, Some(at)));
-        }
-        if indexed && (budget.is_spent() || walked >= WALKED) {
-            // What was not found so far is rare, and its index tells which stretches cannot hold it.
-            // A sum is no condition of the index by place, which the planner would prefer.
-            let (rest, reached) = directly(view, "seq + 0", meant, way, at, wanted).await?;
-            found.extend(rest);
-            return Ok((found, reached));
-        }
-        let (low, high) = way.window(at, size);
-        let sql = format!(
-            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= $2{} ORDER BY seq {} LIMIT {wanted}",
-            meant.sql,
-            way.order()
-        );
-        let began = Instant::now();
-        let some = places(view, &sql, low, high, meant).await?;
-        let took = began.elapsed();
-        let full = some.len() >= wanted;
-        let empty = some.is_empty();
-        found.extend(some);
-        if let Some(reached) = found.last().filter(|_| full) {
-            let reached = reached.0;
-            return Ok((found, Some(reached)));
-        }
-        at = way.step(at, size);
-        walked += size;
-        budget.spend(size);
-        if found.len() >= wanted {
-            return Ok((found, Some(at)));
-        }
-        if empty {
-            match next_place(view, "{outbox_sent}", "", way, at, last).await? {
-                Some(next) => at = next,
-                None => return Ok((found, None)),
-            }
-        }
-        size = budget.next(size, took, (size * 2).min(LONGEST));
-    }
-    Ok((found, None))
-}
-
-/// By an index that leads to them.
-async fn directly(view: &View, place: &str, meant: &Meant, way: Way, at: i64, wanted: usize) -> Result<Arm> {
-    let sql = format!(
-        "SELECT seq, event_id FROM {{outbox_sent}} WHERE {place} {} $1{} ORDER BY seq {} LIMIT $2",
-        way.beyond(),
-        meant.sql,
-        way.order()
-    );
-    let found = places(view, &sql, at, i64::try_from(wanted).unwrap_or(i64::MAX), meant).await?;
-    let reached = found.last().filter(|_| found.len() >= wanted).map(|last| last.0);
-    Ok((found, reached))
 }
 
 /// No event has a higher place.

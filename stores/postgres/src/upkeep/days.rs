@@ -54,10 +54,10 @@ SELECT coalesce(extract(epoch FROM clock_timestamp() - (SELECT h.begins FROM hel
        count(*), coalesce(sum(greatest(pg_stat_get_live_tuples(d.oid), 0)), 0)::bigint, (SELECT h.id FROM held h)
 FROM due d WHERE d.day < coalesce((SELECT h.day FROM held h), 'infinity')";
 
-/// Which days a removal may take.
-pub(crate) async fn plan(store: &PgStore, purge: &Purge) -> Result<Plan, StoreError> {
+/// Which days a removal may take. What is older than `longest` is kept for no replay.
+pub(crate) async fn plan(store: &PgStore, purge: &Purge, longest: Duration) -> Result<Plan, StoreError> {
     let sql = store.tables().sql(&PLAN.replace("{hold}", &hold::sql()));
-    let (term, longest) = (clock::seconds(purge.older_than), clock::seconds(purge.longest()));
+    let (term, longest) = (clock::seconds(purge.older_than), clock::seconds(longest));
     let before = purge.before.map(Micros::from);
     let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] = [
         (&term, Type::FLOAT8),
@@ -94,7 +94,7 @@ pub(crate) async fn maintain(store: &PgStore, keep: f64) -> Result<u64, StoreErr
 
 /// Drops the days that are past their term; answers how many, and what to say of it.
 pub(super) async fn drop_old(store: &PgStore, purge: &Purge) -> Result<(u64, Purged), StoreError> {
-    let plan = plan(store, purge).await?;
+    let plan = plan(store, purge, Duration::MAX).await?;
     let dropped = match plan.days {
         0 => 0,
         _ => maintain(store, plan.keep).await?,

@@ -7,6 +7,8 @@ mod hold;
 mod purge;
 mod restore;
 
+use std::time::Duration;
+
 use postrider_core::{
     BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, Kept, PastDuty, Purge,
     Purged, StoreError, Upkeep,
@@ -14,7 +16,7 @@ use postrider_core::{
 
 pub(crate) use days::{maintain, plan};
 #[cfg(test)]
-pub(crate) use purge::PURGE;
+pub(crate) use purge::{IS_GONE, PURGE};
 
 use crate::console::View;
 use crate::store::PgStore;
@@ -62,6 +64,14 @@ impl Upkeep for PgStore {
         })
     }
 
+    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        Box::pin(
+            self.view("looking for forgotten replays", move |view| async move {
+                purge::forgotten(&view, kept).await
+            }),
+        )
+    }
+
     fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
         Box::pin(self.view("reading the history", move |view| async move {
             history::page(&view, &ask).await
@@ -88,6 +98,12 @@ impl Upkeep for PgStore {
     ) -> BoxFuture<'_, Result<Job, StoreError>> {
         Box::pin(self.view("reading an archive back", move |view| async move {
             restore::restore(&view, &job, &rows, cursor).await
+        }))
+    }
+
+    fn restored(&self, job: JobId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.view("counting what was restored", move |view| async move {
+            restore::restored(&view, &job).await
         }))
     }
 }

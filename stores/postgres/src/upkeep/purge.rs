@@ -1,6 +1,8 @@
 //! Removal by age.
 
-use postrider_core::{Kept, Purge, Purged, StoreError, StoreErrorKind};
+use std::time::Duration;
+
+use postrider_core::{JobId, Kept, Purge, Purged, StoreError, StoreErrorKind};
 use tokio_postgres::types::ToSql;
 
 use super::hold;
@@ -55,16 +57,29 @@ pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> 
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
          WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz)
-           AND (o.seq + 0 <= $4 OR o.published_at < now() - make_interval(secs => $5)) LIMIT $2
+           AND o.seq + 0 <= $4 LIMIT $2
      ) o WHERE s.tableoid = o.part AND s.ctid = o.place
        AND s.published_at < least(now() - make_interval(secs => $1), $3::timestamptz)";
 
 const COUNT: &str = "SELECT count(*) FROM {outbox_sent} o
      WHERE o.published_at < least(now() - make_interval(secs => $1), $2::timestamptz)
-       AND (o.seq + 0 <= $3 OR o.published_at < now() - make_interval(secs => $4))";
+       AND o.seq + 0 <= $3";
 
 const IS_HELD: &str = "SELECT EXISTS (SELECT 1 FROM {outbox_sent} o
      WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz) AND o.seq > $2)";
+
+/// The replay that keeps what is far past this term.
+pub(super) async fn forgotten(view: &View, kept: Duration) -> Result<Option<JobId>> {
+    let Some(hold) = hold::find(view).await? else {
+        return Ok(None);
+    };
+    let (longest, unarchived) = (clock::seconds(Purge::longest(kept)), None::<Micros>);
+    let row = view
+        .client()
+        .query_one(&view.sql(IS_HELD), &[&longest, &hold.passed, &unarchived])
+        .await?;
+    Ok(row.try_get::<_, bool>(0)?.then(|| JobId::from(hold.job.as_str())))
+}
 
 /// Removes history, but for what is not archived yet and what a replay has still to read.
 async fn history(view: &View, purge: &Purge) -> Result<Purged> {
@@ -72,16 +87,15 @@ async fn history(view: &View, purge: &Purge) -> Result<Purged> {
     let before = purge.before.map(Micros::from);
     let passed = hold.as_ref().map_or(i64::MAX, |hold| hold.passed);
     let (term, limit) = (clock::seconds(purge.older_than), i64::from(purge.limit));
-    let longest = clock::seconds(purge.longest());
     let client = view.client();
     let rows = match purge.dry_run {
         true => {
-            let parameters: [&(dyn ToSql + Sync); 4] = [&term, &before, &passed, &longest];
+            let parameters: [&(dyn ToSql + Sync); 3] = [&term, &before, &passed];
             let row = client.query_one(&view.sql(COUNT), &parameters).await?;
             u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0)
         }
         false => {
-            let parameters: [&(dyn ToSql + Sync); 5] = [&term, &limit, &before, &passed, &longest];
+            let parameters: [&(dyn ToSql + Sync); 4] = [&term, &limit, &before, &passed];
             client.execute(&view.sql(PURGE), &parameters).await?
         }
     };
@@ -165,17 +179,19 @@ fn table(view: &View, what: &Kept) -> Result<String> {
     })
 }
 
+/// Whether nothing of an original's event is parked (a row without a destination is edited, and split over some since)
+/// or in the history, where it is shown with what the producer wrote. The history is counted and not asked for a first
+/// row: that is never joined, and so each place is looked up in the index of places of every day.
+pub(crate) const IS_GONE: &str = "NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = t.seq)
+     AND 0 = (SELECT count(*) FROM {outbox_sent} s WHERE s.seq = t.seq) AND ";
+
 /// From where, and which rows are old.
 fn old(view: &View, what: &Kept) -> Result<String> {
     let (column, only) = match what {
         Kept::History => ("published_at", ""),
         Kept::Audit => ("at", ""),
         Kept::Jobs => ("updated_at", "state IN ('done', 'cancelled') AND "),
-        // Not while anything of its event is parked: a row without a destination is edited, and split over some since.
-        Kept::Originals => (
-            "edited_at",
-            "NOT EXISTS (SELECT 1 FROM {outbox_parked} p WHERE p.seq = t.seq) AND ",
-        ),
+        Kept::Originals => ("edited_at", IS_GONE),
         // Not while it is being read back, or copied.
         Kept::Restored => (
             "restored_at",

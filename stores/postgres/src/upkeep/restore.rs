@@ -50,6 +50,13 @@ pub(super) async fn restore(view: &View, id: &JobId, rows: &[HistoryRow], cursor
     mark(view, id, cursor, rows.len() as u64, false).await
 }
 
+/// How many of its rows are still there.
+pub(super) async fn restored(view: &View, id: &JobId) -> Result<u64> {
+    let sql = view.sql("SELECT count(*) FROM {outbox_restored} WHERE job_id = $1");
+    let row = view.client().query_one(&sql, &[&storable(id.as_str())]).await?;
+    Ok(u64::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0))
+}
+
 /// An archive may be one of another database, whose texts may have a zero in them; none of ours can. A payload keeps
 /// its bytes as bytes, everything else is written as it is for events.
 async fn insert(view: &View, statement: &Statement, id: &JobId, from: &HistoryRow) -> Result<()> {

@@ -53,21 +53,44 @@ async fn replay(db: &Db) -> String {
     db.store.begin(job).await.expect("begun").id.to_string()
 }
 
-/// A replay keeps the days that it has still to read, and no longer than as long again as they are kept.
+/// A replay keeps the days that it has still to read; one that keeps them for as long again is told as forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_keeps_days_for_a_time() {
     let db = with_days(false, &[(30, 1), (6, 2), (5, 3)]).await;
     let job = replay(&db).await;
     let purged = clean(&db).await;
-    assert_eq!(left(&db), "e2,e3", "what is far past its term goes");
-    let held = purged.held.expect("it says who keeps the others");
+    assert_eq!(left(&db), "e1,e2,e3");
+    let held = purged.held.expect("it says who keeps them");
     assert!(held.contains(&job) && !purged.more, "{held}");
+    let forgotten = async || db.store.forgotten(3 * DAY).await.expect("looked");
+    assert_eq!(forgotten().await.map(|id| id.to_string()), Some(job.clone()));
+    db.sql(&format!("UPDATE outbox_job SET cursor = '2:' WHERE id = '{job}'"));
+    assert!(clean(&db).await.held.is_some());
+    assert_eq!(left(&db), "e2,e3", "what it has passed goes");
+    assert_eq!(forgotten().await, None, "six days are not yet twice three");
     db.sql(&format!("UPDATE outbox_job SET cursor = '3:' WHERE id = '{job}'"));
     assert!(clean(&db).await.held.is_some());
     assert_eq!(left(&db), "e3", "what it has passed goes");
     db.sql("UPDATE outbox_job SET state = 'cancelled'");
     assert_eq!(clean(&db).await.held, None);
     assert_eq!(left(&db), "");
+}
+
+/// The age that a person gives says nothing about for how long the history is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_who_purges_passes_nothing_that_a_replay_has_still_to_read() {
+    let db = with_days(false, &[(30, 1), (6, 2)]).await;
+    let job = replay(&db).await;
+    for in_bulk in [true, false] {
+        let purge = Purge {
+            in_bulk,
+            actor: Some("ben".to_owned()),
+            ..Purge::of(Kept::History, DAY, 100)
+        };
+        let purged = db.store.purge(purge).await.expect("purged");
+        assert_eq!(left(&db), "e1,e2");
+        assert!(purged.held.is_some_and(|held| held.contains(&job)), "{in_bulk}");
+    }
 }
 
 /// A relay by itself drops days by the same rule, and says in its log what it leaves.

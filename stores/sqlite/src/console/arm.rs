@@ -30,21 +30,23 @@ pub(super) struct Arm {
 
 impl Arm {
     /// The walks that a filter needs; none over a table that cannot hold a match.
-    pub(super) fn all(view: &View<'_>, filter: &Filter, towards: Towards) -> Vec<Arm> {
+    pub(super) fn all(view: &View<'_>, filter: &Filter, towards: Towards) -> Result<Vec<Arm>> {
         let is_failure =
             filter.error_kind.is_some() || filter.error_group.is_some() || filter.failing_for.is_some();
         let mut arms = Vec::new();
         if filter.wants(Status::Pending) && filter.destination.is_none() && !is_failure {
             arms.push(Self::queued(view, filter, towards));
         }
-        if filter.wants_parked() != (false, false) {
+        if is_refused(filter) {
+            arms.extend(Self::refused(view, towards)?);
+        } else if filter.wants_parked() != (false, false) {
             arms.push(Self::parked(view, filter, towards));
         }
         let is_past = filter.wants(Status::Published) || filter.wants(Status::Discarded);
         if is_past && !is_failure {
             arms.push(Self::sent(view, filter, towards));
         }
-        arms
+        Ok(arms)
     }
 
     /// The walk over parked rows.
@@ -56,6 +58,26 @@ impl Arm {
                 (format!("INDEXED BY {{{index}}}"), only, value)
             }
         };
+        Self::worded(view, &index, &only, value, towards)
+    }
+
+    /// Walks over what is refused and still tried, one for each kind of error: the index has the places of a kind in
+    /// order. Whatever is held or waits has no error and is not looked at, however much of it there is. The dead are
+    /// passed over within the index; a verb, which holds the write lock, does not go this way, because nothing bounds
+    /// how many they are.
+    fn refused(view: &View<'_>, towards: Towards) -> Result<Vec<Arm>> {
+        let sql = view.sql(KINDS);
+        let mut statement = view.tx.prepare_cached(&sql)?;
+        let kinds = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let arm = |kind: rusqlite::Result<String>| -> Result<Arm> {
+            let (index, only) = ("INDEXED BY {outbox_parked_error}", "error_kind = ?2 AND dead = 0");
+            Ok(Self::worded(view, index, only, Value::Text(kind?), towards))
+        };
+        kinds.map(arm).collect()
+    }
+
+    /// A walk over parked rows with the words that people see.
+    fn worded(view: &View<'_>, index: &str, only: &str, value: Value, towards: Towards) -> Arm {
         let (beyond, order) = match towards {
             Towards::Newest => ("(seq, destination) > (?1, ?4)", "seq, destination"),
             Towards::Oldest => ("(seq, destination) < (?1, ?4)", "seq DESC, destination DESC"),
@@ -169,6 +191,23 @@ fn by_id(view: &View<'_>, filter: &Filter) -> Option<(String, Value)> {
         .chain([only])
         .collect();
     Some((format!("({})", either.join(" OR ")), value))
+}
+
+/// The kinds of error that parked rows have, by a step from each to the next.
+const KINDS: &str = "WITH RECURSIVE kinds(kind) AS (
+         SELECT (SELECT error_kind FROM {outbox_parked} INDEXED BY {outbox_parked_error}
+                 WHERE error_kind IS NOT NULL AND seq > 0 ORDER BY error_kind LIMIT 1)
+         UNION ALL
+         SELECT (SELECT error_kind FROM {outbox_parked} INDEXED BY {outbox_parked_error}
+                 WHERE error_kind > kinds.kind AND seq > 0 ORDER BY error_kind LIMIT 1)
+         FROM kinds WHERE kind IS NOT NULL
+     ) SELECT kind FROM kinds WHERE kind IS NOT NULL";
+
+/// Whether it is about rows that are refused and still tried, and no index of something rarer is asked for. Such a row
+/// has an error, also where a person has redriven it and nobody has tried it since; no other live row has one.
+fn is_refused(filter: &Filter) -> bool {
+    let only = !filter.status.is_empty() && filter.status.iter().all(|status| *status == Status::Retrying);
+    only && filter.event_id.is_empty() && parked_way(filter).0 == "outbox_parked_place"
 }
 
 /// The index that leaves the fewest parked rows to look at, with its condition and the value ?2 in it.

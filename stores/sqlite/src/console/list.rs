@@ -7,7 +7,7 @@ use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing};
 
 use super::arm::{Arm, Towards};
 use super::record::record;
-use super::{View, place_of, timeline};
+use super::{View, line, place_of, timeline};
 use crate::error::Result;
 
 /// How long one page may be searched for. A filter that matches little in a long history answers what it has found by
@@ -38,6 +38,9 @@ pub(super) fn list(view: &View<'_>, list: &List) -> Result<Listing> {
 pub(super) fn show(view: &View<'_>, id: &EventId) -> Result<Vec<EventRecord>> {
     let mut records = find(view, id)?;
     timeline::tell(view, &mut records)?;
+    records
+        .iter_mut()
+        .try_for_each(|record| line::tell(view, record))?;
     Ok(records)
 }
 
@@ -94,7 +97,7 @@ impl<'a> Search<'a> {
             strides: 0,
             ended: false,
         };
-        let arms = Arm::all(view, &list.filter, towards);
+        let arms = Arm::all(view, &list.filter, towards)?;
         Ok(Self {
             filter: &list.filter,
             towards,

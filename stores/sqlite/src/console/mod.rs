@@ -7,6 +7,7 @@ mod control;
 mod edit;
 mod groups;
 mod job;
+mod line;
 mod list;
 mod record;
 mod replay;

@@ -5,7 +5,8 @@ mod history;
 mod purge;
 mod restore;
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_core::{
     BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryPage, HistoryRow, Job, JobId, PastDuty, Purge, Purged,
@@ -13,9 +14,13 @@ use postrider_core::{
 };
 use rusqlite::Transaction;
 
+#[cfg(test)]
+pub(crate) use purge::OLD;
+
 use crate::console::View;
-use crate::errand;
 use crate::store::SqliteStore;
+
+const REMOVING: &str = "removing what is old";
 
 impl Upkeep for SqliteStore {
     fn claim(&self, duty: Duty) -> BoxFuture<'_, Result<Claim, StoreError>> {
@@ -35,30 +40,16 @@ impl Upkeep for SqliteStore {
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        const DOING: &str = "removing what is old";
         match purge.dry_run {
-            true => Box::pin(self.view(DOING, move |view| purge::count(&view, &purge))),
-            false if purge::is_errand(&purge) => {
-                let tables = self.tables_shared();
-                Box::pin(async move {
-                    let asked = Instant::now();
-                    let errand = move |tx: &Transaction<'_>| {
-                        let is_alone = asked.elapsed() >= errand::PATIENCE;
-                        let (hold, rest) = match is_alone {
-                            true => (purge::ALONE, Duration::ZERO),
-                            false => (purge::BESIDE, purge::REST),
-                        };
-                        let purged = purge::purge(&View::begin(tx, &tables)?, &purge, Some(hold))?;
-                        Ok(Purged {
-                            rest: Some(rest),
-                            ..purged
-                        })
-                    };
-                    self.writer().errand(DOING, errand).await
-                })
-            }
-            false => Box::pin(self.tend(DOING, move |view| purge::purge(&view, &purge, None))),
+            true => Box::pin(self.view(REMOVING, move |view| purge::count(&view, &purge))),
+            false => Box::pin(self.remove_old(purge)),
         }
+    }
+
+    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        Box::pin(self.view("looking for forgotten replays", move |view| {
+            purge::forgotten(&view, kept)
+        }))
     }
 
     fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
@@ -86,5 +77,36 @@ impl Upkeep for SqliteStore {
         Box::pin(self.tend("restoring rows of the history", move |view| {
             restore::restore(&view, &job, &rows, cursor)
         }))
+    }
+
+    fn restored(&self, job: JobId) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.view("counting what was restored", move |view| {
+            restore::restored(&view, &job)
+        }))
+    }
+}
+
+impl SqliteStore {
+    /// One step: finds what is old, and removes it, by the way if nobody waits for it.
+    async fn remove_old(&self, purge: Purge) -> Result<Purged, StoreError> {
+        let purge = Arc::new(purge);
+        let look = Arc::clone(&purge);
+        let mut found = self.view(REMOVING, move |view| purge::find(&view, &look)).await?;
+        if let Some(nothing) = found.nothing() {
+            return Ok(nothing);
+        }
+        if !purge::is_errand(&purge) {
+            let remove = move |view: View<'_>| purge::remove(&view, &purge, found);
+            return self.tend(REMOVING, remove).await;
+        }
+        let tables = self.tables_shared();
+        let errand = move |tx: &Transaction<'_>, company| {
+            Ok((purge::remove(&View::begin(tx, &tables)?, &purge, found)?, company))
+        };
+        let ((purged, company), locked) = self.writer().errand(REMOVING, errand).await?;
+        Ok(Purged {
+            rest: Some(purge::rest(company, locked)),
+            ..purged
+        })
     }
 }

@@ -4,7 +4,7 @@ use postrider_core::{Cursor, HistoryRow, Job, JobId, JobState, Payload, Timestam
 use rusqlite::{CachedStatement, params};
 
 use crate::clock;
-use crate::console::{View, advance, load};
+use crate::console::{View, advance, count, load};
 use crate::error::Result;
 use crate::row::{self, destination_text};
 
@@ -40,6 +40,13 @@ pub(super) fn restore(view: &View<'_>, id: &JobId, rows: &[HistoryRow], cursor: 
         write(&mut insert, id, view.standing.now, row)?;
     }
     mark(view, id, cursor, rows.len() as u64, false)
+}
+
+/// How many of its rows are still there.
+pub(super) fn restored(view: &View<'_>, id: &JobId) -> Result<u64> {
+    let sql = view
+        .sql("SELECT count(*) FROM {outbox_restored} INDEXED BY {outbox_restored_place} WHERE job_id = ?1");
+    Ok(count(view.tx.query_row(&sql, [id.as_str()], |row| row.get(0))?))
 }
 
 fn write(insert: &mut CachedStatement<'_>, job: &JobId, now: i64, row: &HistoryRow) -> Result<()> {

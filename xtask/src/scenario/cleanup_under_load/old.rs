@@ -23,9 +23,15 @@ impl Days {
         self.count * self.rows
     }
 
-    /// The term that one more day is past than at the turn before, in days.
-    pub(super) fn term(&self, turn: u64) -> u64 {
-        self.back(turn) - 2
+    /// The term of a turn, in days. Where whole days are dropped, one more day is past it than at the turn before; on a
+    /// file, where all goes row by row, every day is.
+    pub(super) fn due(&self, store: &str, turn: u64) -> u64 {
+        let last = self.count - 1;
+        let day = match store {
+            "postgres" => turn.min(last),
+            _ => last,
+        };
+        self.back(day) - 2
     }
 
     /// How many days ago that was.

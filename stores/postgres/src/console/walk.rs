@@ -1,0 +1,285 @@
+//! One table of a listing, look by look. Each look is bounded, comes further than the one before, and leaves no row of
+//! an event behind that it has come to.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use postrider_core::Filter;
+use tokio_postgres::types::ToSql;
+
+use super::View;
+use super::meant::{Meant, Table, labels, only_heads};
+use super::record::Place;
+use super::stretch::{Budget, LONGEST, STRETCH, Way, last_place, next_place};
+use crate::error::Result;
+
+/// How many places are walked in search of a key or a type, which have an index of their own: whoever has come often
+/// stands among these, and the index costs as much as some 100,000 places however little it finds.
+const WALKED: i64 = 16_384;
+
+/// Parked rows whose word is looked up in one go, where the filter asks for it: each costs a look at its key.
+pub(super) const WORDED: i64 = 10_000;
+
+/// As many places of the history are looked at in the same time.
+const COST: i64 = 5;
+
+/// Rows that nothing of their own line stands before, those that stand alone, and those of paused keys: all that can be
+/// held or scheduled.
+const HEADS: &str = "(
+         (SELECT DISTINCT ON (l.shard, l.destination, l.line, l.lane) l.seq, l.destination
+          FROM {outbox_parked} l WHERE NOT l.dead AND {in_line l}
+          ORDER BY l.shard, l.destination, l.line, l.lane, l.seq)
+         UNION ALL
+         SELECT a.seq, a.destination FROM {outbox_parked} a WHERE NOT a.dead AND {alone a}
+         UNION ALL
+         SELECT k.seq, k.destination FROM {outbox_parked} m
+         JOIN {outbox_parked} k ON k.line = m.line AND k.lane = m.lane
+         WHERE m.seq < 0 AND k.seq > 0 AND NOT k.dead)";
+
+/// How far one table was searched.
+pub(super) struct Walk {
+    table: Table,
+    meant: Meant,
+    /// Everything up to here was looked at.
+    pub(super) at: i64,
+    /// All of it was.
+    pub(super) ended: bool,
+    /// What was found and not answered, in order.
+    pub(super) found: VecDeque<Place>,
+    /// How many the next look takes: places of the history, rows of the others.
+    size: i64,
+    /// How many places of the history were looked at.
+    walked: i64,
+    /// The last place of all, once it was asked for.
+    last: Option<i64>,
+}
+
+/// What a look is for.
+struct Look<'a> {
+    view: &'a View,
+    filter: &'a Filter,
+    way: Way,
+    wanted: usize,
+}
+
+impl Walk {
+    /// From a place on; none: the table holds nothing that is meant.
+    pub(super) fn begin(filter: &Filter, table: Table, now: i64, at: i64) -> Option<Self> {
+        let is_worded = table == Table::Parked && labels(filter).is_some();
+        Some(Self {
+            table,
+            meant: Meant::of(filter, table, now, 3)?,
+            at,
+            ended: false,
+            found: VecDeque::new(),
+            size: if is_worded { WORDED / 10 } else { STRETCH },
+            walked: 0,
+            last: None,
+        })
+    }
+
+    /// Whether an index leads to all that is left, so that it is not worth another page.
+    pub(super) fn ends_soon(&self, filter: &Filter) -> bool {
+        self.table == Table::Sent && (!filter.key.is_empty() || !filter.event_type.is_empty())
+    }
+
+    /// Looks at what comes next, for so many places at most. However late it is, it comes further.
+    pub(super) async fn go_on(
+        &mut self,
+        view: &View,
+        filter: &Filter,
+        way: Way,
+        wanted: usize,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let look = Look {
+            view,
+            filter,
+            way,
+            wanted,
+        };
+        match self.table {
+            Table::Sent => self.history(&look, budget).await,
+            Table::Queued => self.rows(&look, "{outbox}", budget).await,
+            Table::Parked => match labels(filter) {
+                Some(words) => self.worded(&look, &words, budget).await,
+                None => self.rows(&look, "{outbox_parked}", budget).await,
+            },
+        }
+    }
+
+    /// Takes in what a look has found, and how far it has come; none: to the end.
+    fn saw(&mut self, way: Way, mut places: Vec<Place>, reached: Option<i64>) {
+        places.sort_unstable();
+        places.dedup();
+        match way {
+            Way::Up => self.found.extend(places),
+            Way::Down => self.found.extend(places.into_iter().rev()),
+        }
+        match reached {
+            Some(place) => self.at = place,
+            None => self.ended = true,
+        }
+    }
+
+    /// Rows by whatever index the planner takes, in order. Where none leads to them, a number of rows is looked at.
+    async fn rows(&mut self, look: &Look<'_>, table: &str, budget: &mut Budget) -> Result<()> {
+        let Look { way, .. } = *look;
+        let began = Instant::now();
+        let bound = match self.meant.counted {
+            Some(all) => self.behind(look, table, all).await?,
+            None => None,
+        };
+        let within = bound.map(|bound| format!(" AND seq {} {bound}", way.up_to()));
+        let sql = format!(
+            "SELECT seq, coalesce(event_id, 'seq-' || seq) FROM {table} WHERE seq {} $1{}{} ORDER BY seq {} LIMIT $2",
+            way.beyond(),
+            within.unwrap_or_default(),
+            self.meant.sql,
+            way.order()
+        );
+        let (places, full) = first(look, &sql, self.at, &self.meant).await?;
+        if full.is_none() && bound.is_some() {
+            budget.spend(self.size);
+            self.size = budget.next(self.size, began.elapsed(), (self.size * 2).min(LONGEST));
+        }
+        self.saw(way, places, full.or(bound));
+        Ok(())
+    }
+
+    /// The place of the last row of the next look; none where there are not as many rows.
+    async fn behind(&self, look: &Look<'_>, table: &str, all: &str) -> Result<Option<i64>> {
+        let sql = look.view.sql(&format!(
+            "SELECT seq FROM {table} WHERE seq {} $1{all} ORDER BY seq {} OFFSET $2 LIMIT 1",
+            look.way.beyond(),
+            look.way.order()
+        ));
+        let row = look
+            .view
+            .client()
+            .query_opt(&sql, &[&self.at, &(self.size - 1)])
+            .await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    /// Parked rows by the words that people see.
+    async fn worded(&mut self, look: &Look<'_>, words: &[&str], budget: &mut Budget) -> Result<()> {
+        let (from, conditions) = match only_heads(look.filter) {
+            true => (HEADS, ""),
+            false => ("{outbox_parked}", self.meant.sql.as_str()),
+        };
+        let order = look.way.order();
+        let sql = format!(
+            "SELECT c.seq, s.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
+                 SELECT p.seq, p.destination FROM {from} p WHERE p.seq {} $1{conditions} ORDER BY p.seq {order} LIMIT $2
+             ) c CROSS JOIN LATERAL (
+                 SELECT p.event_id, p.status FROM {{outbox_parked_status}} p
+                 WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
+             ) s ORDER BY c.seq {order}",
+            words.join(","),
+            look.way.beyond(),
+        );
+        let visits = self.size;
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&self.at, &visits];
+        values.extend(self.meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+        let began = Instant::now();
+        let rows = look.view.client().query(&look.view.sql(&sql), &values).await?;
+        budget.spend(visits * COST);
+        self.size = budget.next(visits, began.elapsed(), (visits * 4).min(WORDED));
+        let last: Option<Place> = match rows.last() {
+            Some(row) if i64::try_from(rows.len()).is_ok_and(|rows| rows >= visits) => {
+                Some((row.try_get(0)?, row.try_get(1)?))
+            }
+            _ => None,
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for row in &rows {
+            if row.try_get(2)? {
+                places.push((row.try_get(0)?, row.try_get(1)?));
+            }
+        }
+        let reached = last.as_ref().map(|last| last.0);
+        // The rows of the last event may go on behind the last that was looked at, and the next look begins behind its
+        // place: whatever its words are, it is put together, and the filter decides. It may also be the only event
+        // here.
+        places.extend(last);
+        self.saw(look.way, places, reached);
+        Ok(())
+    }
+
+    /// A stretch of the history.
+    async fn history(&mut self, look: &Look<'_>, budget: &mut Budget) -> Result<()> {
+        let Look {
+            view, filter, way, ..
+        } = *look;
+        if !filter.event_id.is_empty() {
+            return self.directly(look, "seq").await;
+        }
+        let last = match self.last {
+            Some(last) => last,
+            None => *self.last.insert(last_place(view).await?),
+        };
+        if way == Way::Down {
+            self.at = self.at.min(last.saturating_add(1));
+        }
+        if !way.goes_on(self.at, last) {
+            self.ended = true;
+            return Ok(());
+        }
+        if self.ends_soon(filter) && (budget.is_spent() || self.walked >= WALKED) {
+            // What was not found so far is rare, and its index tells which stretches cannot hold it.
+            // A sum is no condition of the index by place, which the planner would prefer.
+            return self.directly(look, "seq + 0").await;
+        }
+        let (low, high) = way.window(self.at, self.size);
+        let sql = format!(
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= {high}{} ORDER BY seq {} LIMIT $2",
+            self.meant.sql,
+            way.order()
+        );
+        let began = Instant::now();
+        let (places, full) = first(look, &sql, low, &self.meant).await?;
+        let took = began.elapsed();
+        if full.is_some() {
+            self.size = STRETCH;
+            self.saw(way, places, full);
+            return Ok(());
+        }
+        let mut reached = Some(way.step(self.at, self.size));
+        self.walked += self.size;
+        budget.spend(self.size);
+        self.size = budget.next(self.size, took, (self.size * 2).min(LONGEST));
+        if let Some(at) = reached.filter(|_| places.is_empty()) {
+            reached = next_place(view, "{outbox_sent}", "", way, at, last).await?;
+        }
+        self.saw(way, places, reached.filter(|at| way.goes_on(*at, last)));
+        Ok(())
+    }
+
+    /// The history by an index that leads to what is meant.
+    async fn directly(&mut self, look: &Look<'_>, place: &str) -> Result<()> {
+        let sql = format!(
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE {place} {} $1{} ORDER BY seq {} LIMIT $2",
+            look.way.beyond(),
+            self.meant.sql,
+            look.way.order()
+        );
+        let (places, full) = first(look, &sql, self.at, &self.meant).await?;
+        self.saw(look.way, places, full);
+        Ok(())
+    }
+}
+
+/// The first places that a statement answers from one on, and the last of them where there may be more.
+async fn first(look: &Look<'_>, sql: &str, at: i64, meant: &Meant) -> Result<(Vec<Place>, Option<i64>)> {
+    let wanted = i64::try_from(look.wanted).unwrap_or(i64::MAX);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &wanted];
+    values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+    let rows = look.view.client().query(&look.view.sql(sql), &values).await?;
+    let mut places: Vec<Place> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        places.push((row.try_get(0)?, row.try_get(1)?));
+    }
+    let last = places.last().map(|last| last.0);
+    Ok((places, last.filter(|_| rows.len() >= look.wanted)))
+}
