@@ -91,12 +91,6 @@ const TOOLS: &[Tool] = &[
         programs: &["chromium", "chromium-browser", "google-chrome"],
         package: "chromium",
     },
-    Tool {
-        what: "PgBouncer",
-        why: "the relay is tested behind a pooler",
-        programs: &["pgbouncer", "/usr/sbin/pgbouncer"],
-        package: "pgbouncer",
-    },
 ];
 
 /// Debian makes a database and starts it when the package is installed; this tells it not to.

@@ -79,11 +79,12 @@ fn crowd(address: SocketAddr, number: usize, says: &[u8]) -> Vec<TcpStream> {
     (0..number).map(one).collect()
 }
 
-fn assert_alive_at_once(address: SocketAddr) {
+/// Asks whether we live. The answer must come in less time than a client of the crowd has: then nobody had to leave on
+/// time for it.
+fn assert_alive_within(address: SocketAddr, less_than_theirs: Duration) {
     let begun = Instant::now();
     assert_eq!(ask(address, "/health/live", "").code, 200);
-    // Less than a client has for its header: nobody had to leave on time for this answer.
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < less_than_theirs, "{:?}", begun.elapsed());
 }
 
 /// Fault H21: clients that never finish their request do not keep others from being answered.
@@ -94,7 +95,8 @@ async fn a_crowd_that_says_nothing_does_not_hide_that_we_live() {
         for says in [b"GET /stats HTTP/1.1\r\nX-Slow: ".as_slice(), b""] {
             let _crowd = crowd(address, 300, says);
             for _ in 0..10 {
-                assert_alive_at_once(address);
+                // A client has 5 s for its header.
+                assert_alive_within(address, Duration::from_secs(3));
             }
         }
     })
@@ -109,7 +111,9 @@ async fn a_crowd_that_reads_nothing_does_not_hide_that_we_live() {
     tokio::task::spawn_blocking(move || {
         let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
         let _crowd = crowd(address, 200, many.as_bytes());
-        assert_alive_at_once(address);
+        // A client has a minute for all that it asks. The first 40,000 answers are computed meanwhile, which takes
+        // a busy machine seconds.
+        assert_alive_within(address, PATIENCE);
     })
     .await
     .unwrap();
