@@ -101,12 +101,13 @@ impl World {
     fn begin_job(&mut self, kind: JobKind, filter: Filter) -> JobId {
         let id = JobId::from(format!("job-{}", self.id()).as_str());
         let job = NewJob {
+            id: id.clone(),
             kind,
             filter,
             actor: "simulated".to_owned(),
         };
         self.say(|| format!("operator begins {id}: {job:?}"));
-        self.db.model.begin_job(self.now, id.clone(), job);
+        self.db.model.begin_job(self.now, job);
         id
     }
 

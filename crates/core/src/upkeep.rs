@@ -61,11 +61,11 @@ pub trait Upkeep: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// A replay that has still to read history which is older than [`Purge::longest`] of this term, if there is one.
-    /// Whoever looks after the history cancels it before that history goes, so that it does not end as if it had read
-    /// all of it.
-    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
-        let _ = kept;
+    /// The replay that is least far of those that have still to read history, where some of that is older than this.
+    /// Whoever looks after the history asks with [`Purge::longest`] and cancels it before that history goes, so that it
+    /// does not end as if it had read all of it.
+    fn forgotten(&self, older_than: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        let _ = older_than;
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
@@ -225,6 +225,9 @@ impl Purge {
 
     /// The word of the audit.
     pub const WORD: &'static str = "purge";
+
+    /// What is said of a replay that [kept](Purge::longest) the history for too long.
+    pub const FORGOTTEN: &'static str = "cancelled a replay: what it had still to read is far past its term; a longer retention keeps it longer";
 
     /// Of what, as JSON: what the audit keeps. `exact` is that of the answer.
     pub fn detail(&self, exact: bool) -> String {

@@ -61,3 +61,10 @@ pub(crate) fn micros(duration: Duration) -> i64 {
 pub(crate) fn seconds(duration: Duration) -> f64 {
     Duration::from_micros(micros(duration).unsigned_abs()).as_secs_f64()
 }
+
+/// A moment as SQL, within the calendar.
+pub(crate) fn moment(at: i64) -> String {
+    const AGES: i64 = 60_000_000_000_000_000;
+    let at = at.clamp(-AGES, 4 * AGES);
+    format!("timestamptz 'epoch' + {at} * interval '1 microsecond'")
+}

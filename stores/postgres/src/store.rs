@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use postrider_core::{
-    BoxFuture, Doorbell, EnqueueError, Event, Heartbeat, Kept, Page, Purge, Read, Settle, Settled, Standing,
-    Store, StoreError, StoreErrorKind, causes,
+    BoxFuture, Console, Doorbell, EnqueueError, Event, Heartbeat, JobVerb, Kept, Page, Purge, Read, Settle,
+    Settled, Standing, Store, StoreError, StoreErrorKind, Upkeep, causes,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -177,18 +177,33 @@ impl PgStore {
     pub async fn maintain(&self) -> Result<u64, StoreError> {
         let options = &self.inner.options;
         let keep = match options.history {
-            None => clock::seconds(KEEP_DISCARDED),
-            Some(_) if !options.trim => clock::seconds(NOTHING_IS_OLDER),
-            Some(term) => {
-                let plan =
-                    upkeep::plan(self, &Purge::of(Kept::History, term, 1), Purge::longest(term)).await?;
-                if let Some(held) = plan.held {
-                    tracing::warn!(held, "days of the history are past their term and stay");
-                }
-                plan.keep
-            }
+            None => KEEP_DISCARDED,
+            Some(_) => NOTHING_IS_OLDER,
         };
-        upkeep::maintain(self, keep).await
+        let removed = upkeep::maintain(self, clock::seconds(keep)).await?;
+        match options.history.filter(|_| options.trim) {
+            Some(term) => self.trim(term).await,
+            None => Ok(removed),
+        }
+    }
+
+    /// Removes the days that are past their term. A replay that keeps them for too long is cancelled first, so that it
+    /// does not end as if it had read them.
+    async fn trim(&self, term: Duration) -> Result<u64, StoreError> {
+        while let Some(job) = self.forgotten(Purge::longest(term)).await? {
+            self.steer(job.clone(), JobVerb::Cancel, "relay".to_owned())
+                .await?;
+            tracing::warn!(%job, "{}", Purge::FORGOTTEN);
+        }
+        let old = Purge {
+            in_bulk: true,
+            ..Purge::of(Kept::History, term, 1)
+        };
+        let (days, purged) = self.drop_days(&old).await?;
+        if let Some(held) = purged.held {
+            tracing::warn!(held, "days of the history are past their term and stay");
+        }
+        Ok(days)
     }
 
     /// Runs one statement that is a transaction by itself.

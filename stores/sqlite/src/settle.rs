@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use postrider_core::{Purge, Settle, Settled, Shard, crash};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use postrider_core::{JobId, JobState, JobVerb, Purge, Settle, Settled, Shard, crash};
+use rusqlite::{Transaction, TransactionBehavior, params};
 
 use crate::connect::Session;
+use crate::console::{View, steer};
+use crate::errand;
 use crate::error::Result;
 use crate::hold::Hold;
 use crate::ident::Tables;
@@ -58,7 +60,7 @@ pub(crate) fn settle(
 /// Two statements, because one `DELETE … WHERE id IN (SELECT …)` may walk the whole history when the statistics are
 /// those of a time when it was small.
 pub(crate) fn trim(
-    connection: &Connection,
+    tx: &Transaction<'_>,
     tables: &Tables,
     history: Option<Duration>,
     now: i64,
@@ -68,7 +70,7 @@ pub(crate) fn trim(
         return Ok(0);
     };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut oldest = connection.prepare_cached(&tables.sql(OLDEST))?;
+    let mut oldest = tx.prepare_cached(&tables.sql(OLDEST))?;
     let rows = oldest.query_map(params![schema::since(now, kept), limit], |row| {
         Ok([row.get(0)?, row.get(1)?, row.get(2)?])
     })?;
@@ -76,14 +78,38 @@ pub(crate) fn trim(
     if old.is_empty() {
         return Ok(0);
     }
-    let passed = Hold::find(connection, tables)?.map_or(i64::MAX, |hold| hold.passed);
     let longest = schema::since(now, Purge::longest(kept));
-    old.retain(|[_, place, published_at]| *place <= passed || *published_at < longest);
-    let mut remove = connection.prepare_cached(&tables.sql(REMOVE_SENT))?;
+    let forgets = |hold: &Hold| {
+        old.iter()
+            .any(|[_, place, at]| *place > hold.passed && *at < longest)
+    };
+    let passed = loop {
+        match Hold::find(tx, tables)? {
+            None => break i64::MAX,
+            Some(hold) if forgets(&hold) && cancel(tx, tables, &hold) => {}
+            Some(hold) => break hold.passed,
+        }
+    };
+    old.retain(|[_, place, _]| *place <= passed);
+    let mut remove = tx.prepare_cached(&tables.sql(REMOVE_SENT))?;
     for [id, ..] in &old {
         remove.execute([id])?;
     }
     Ok(old.len())
+}
+
+/// Cancels a replay that keeps the history for too long, so that it does not end as if it had read what goes. One that
+/// only another version can read stays, with its history: a settle must not fail for it.
+fn cancel(tx: &Transaction<'_>, tables: &Tables, hold: &Hold) -> bool {
+    let job = JobId::from(hold.job.as_str());
+    let cancelled = errand::apart(tx, || {
+        steer(&View::begin(tx, tables)?, &job, JobVerb::Cancel, "relay")
+    });
+    let is_over = cancelled.is_ok_and(|job| job.state == JobState::Cancelled);
+    if is_over {
+        tracing::warn!(%job, "{}", Purge::FORGOTTEN);
+    }
+    is_over
 }
 
 /// The row ?4 of the history as it was read, at the version ?3: before the first edit since.

@@ -62,7 +62,10 @@ impl Console for MemoryStore {
     }
 
     fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
-        Box::pin(async move { Ok(self.with_model(|model, now| model.begin_job(now, JobId::new(), job))) })
+        Box::pin(async move {
+            job.check()?;
+            Ok(self.with_model(|model, now| model.begin_job(now, job)))
+        })
     }
 
     fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {

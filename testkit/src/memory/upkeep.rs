@@ -31,8 +31,8 @@ impl Upkeep for MemoryStore {
         Box::pin(async move { Ok(self.with_model(|model, _| model.forget_duties(&seen))) })
     }
 
-    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
-        Box::pin(async move { Ok(self.with_model(|model, now| model.forgotten(now, kept))) })
+    fn forgotten(&self, older_than: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+        Box::pin(async move { Ok(self.with_model(|model, now| model.forgotten(now, older_than))) })
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

@@ -29,10 +29,13 @@ impl Filed {
 }
 
 impl Model {
-    /// Begins a job under this id; see `Console::begin`.
-    pub fn begin_job(&mut self, now: Duration, id: JobId, job: NewJob) -> Job {
+    /// Begins a job, once; see `Console::begin`.
+    pub fn begin_job(&mut self, now: Duration, job: NewJob) -> Job {
+        if let Some(begun) = self.jobs.iter().find(|filed| filed.job.id == job.id) {
+            return begun.job.clone();
+        }
         let begun = Deed {
-            job: Some(id.clone()),
+            job: Some(job.id.clone()),
             ..Deed::of(&job.actor, NewJob::BEGUN, job.detail())
         };
         self.note(now, begun);
@@ -45,7 +48,7 @@ impl Model {
         };
         let filed = Filed {
             job: Job {
-                id: id.clone(),
+                id: job.id,
                 kind: job.kind,
                 filter: job.filter,
                 state: JobState::Running,

@@ -90,12 +90,11 @@ impl Model {
         held.then(|| Purged::held_by(job.as_str()))
     }
 
-    /// The replay that keeps what is far past this term.
-    pub fn forgotten(&self, now: Duration, kept: Duration) -> Option<JobId> {
+    /// The replay that keeps what is older than this.
+    pub fn forgotten(&self, now: Duration, older_than: Duration) -> Option<JobId> {
         let (job, passed) = self.passed_by_replays()?;
-        let is_kept = |record: &super::rows::Record| {
-            record.row.seq > passed && is_older(now, record.at, Purge::longest(kept))
-        };
+        let is_kept =
+            |record: &super::rows::Record| record.row.seq > passed && is_older(now, record.at, older_than);
         self.history.values().any(is_kept).then(|| job.clone())
     }
 

@@ -2,8 +2,8 @@
 
 use super::{
     Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, faults,
-    find, history, job, keep, lease, level_one, lines, operate, order, pages, parked, read, replay, replayed,
-    schedule, settle, share, takeover, versions, worded,
+    find, history, hold, job, keep, lease, level_one, lines, operate, order, pages, parked, read, replay,
+    replayed, schedule, settle, share, takeover, versions, worded,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -282,6 +282,12 @@ cases! { $ store_suite, store, "Store"
         a_slot_ahead_of_the_database_is_early [Console Duties Jobs];
         duties_are_forgotten_by_prefix [Console Duties];
         a_duty_done_since_is_not_forgotten [Console Duties];
+    }
+    hold {
+        a_replay_that_has_still_to_read_what_is_old_is_told [Console Purges Histories Jobs];
+        a_job_begins_once [Console Histories Jobs];
+        a_replay_is_not_chosen_by_texts_or_failures [Console Histories Jobs];
+        a_replay_that_begins_beside_removals_reads_all_that_is_there [Console Purges Histories Jobs];
     }
     keep {
         a_purge_touches_no_queued_or_parked_row [Console Purges];

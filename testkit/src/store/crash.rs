@@ -215,6 +215,7 @@ async fn clock_goes_on(bench: &Bench) {
 
 fn new(kind: JobKind) -> NewJob {
     NewJob {
+        id: JobId::new(),
         kind,
         filter: Filter::default(),
         actor: ANN.to_owned(),

@@ -262,6 +262,7 @@ pub(super) async fn jobs_are_listed_newest_first(bench: Bench) {
 
 pub(super) async fn begun(bench: &Bench, kind: JobKind, filter: Filter) -> Job {
     let job = NewJob {
+        id: JobId::new(),
         kind,
         filter,
         actor: ANN.to_owned(),

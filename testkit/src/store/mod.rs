@@ -65,6 +65,7 @@ mod edit;
 mod faults;
 mod find;
 mod history;
+mod hold;
 mod job;
 mod keep;
 mod lease;

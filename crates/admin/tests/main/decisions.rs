@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_admin::Options;
-use postrider_core::{Console, Control, ErrorKind, Filter, JobKind, JobVerb, NewJob, Scope, Verb};
+use postrider_core::{Console, Control, ErrorKind, Filter, JobId, JobKind, JobVerb, NewJob, Scope, Verb};
 use postrider_memory::MemorySink;
 use postrider_testkit::MemoryStore;
 use serde_json::Value;
@@ -46,6 +46,7 @@ async fn pauses_jobs_and_groups_are_told() {
     let key = Control::Pause(Scope::Key("ORDER/two".to_owned()));
     store.control(key, "cli:ann".to_owned()).await.unwrap();
     let job = NewJob {
+        id: JobId::new(),
         kind: JobKind::Act(Verb::Redrive),
         filter: Filter::default(),
         actor: "cli:ann".to_owned(),

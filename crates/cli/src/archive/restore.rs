@@ -63,6 +63,7 @@ pub async fn restore(
                 return Err(nothing(&dir, &missing));
             }
             let new = NewJob {
+                id: JobId::new(),
                 kind: JobKind::Restore(range),
                 filter: Filter::default(),
                 actor: actor.to_owned(),

@@ -87,7 +87,7 @@ mod ends;
 
 #[cfg(feature = "sqlite")]
 mod with_sqlite {
-    use postrider_core::{BoxFuture, JobKind, NewJob, Replay, Restore};
+    use postrider_core::{BoxFuture, JobId, JobKind, NewJob, Replay, Restore};
 
     use super::*;
     use crate::config::{DEFAULT, Origin, parse};
@@ -278,6 +278,7 @@ mod with_sqlite {
             .job;
         assert_eq!((job.state, job.touched, steps), (JobState::Done, 400, 1));
         let replay = NewJob {
+            id: JobId::new(),
             kind: JobKind::Replay(Replay {
                 restored: Some(job.id),
                 ..Replay::default()
@@ -302,6 +303,7 @@ mod with_sqlite {
             until: Some(Timestamp(1_400_000)),
         };
         let begun = NewJob {
+            id: JobId::new(),
             kind: JobKind::Restore(range),
             filter: Default::default(),
             actor: "ada".to_owned(),

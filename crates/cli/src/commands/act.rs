@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use postrider_core::{Act, Chunk, Cursor, Filter, NewJob, Status, Verb};
+use postrider_core::{Act, Chunk, Cursor, Filter, JobId, NewJob, Status, Verb};
 
 use super::ask::{actor, confirm};
 use super::behind;
-use super::drive::Drive;
+use super::drive::{Drive, begin};
 use super::named::{Named, once};
 use super::progress::{Progress, STEP};
 use super::total::Total;
@@ -126,13 +126,13 @@ async fn matching(
             continue;
         }
         let job = NewJob {
+            id: JobId::new(),
             kind: postrider_core::JobKind::Act(verb.clone()),
             filter: filter.clone(),
             actor: actor(),
         };
         total.enter(outbox).await?;
-        let job = outbox.console.begin(job).await;
-        let job = job.map_err(|error| Failure::store(&outbox.name, &error))?;
+        let job = begin(outbox, job).await?;
         let drive = Drive {
             outbox,
             out,

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Scope, Stats, Status,
-    Step, StoreError,
+    DestinationName, EventId, EventRecord, Filter, Job, JobKind, JobState, JobVerb, List, NewJob, Replay,
+    Scope, Stats, Status, Step, StoreError, StoreErrorKind,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::actor;
 use super::control;
 use super::job;
+use super::page::through;
 use super::progress::{Pace, Progress};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, deliveries};
@@ -32,6 +33,23 @@ pub struct Drive<'a> {
     /// How many rows it is about, if they were counted.
     pub of: Option<u64>,
     pub stop: &'a CancellationToken,
+}
+
+/// Begins a job. Where the connection was lost it may have begun: asked again under the same id it begins once.
+pub async fn begin(outbox: &Opened, job: NewJob) -> Result<Job, Failure> {
+    let id = job.id.clone();
+    let begun = match outbox.console.begin(job.clone()).await {
+        Err(error) if error.kind() == StoreErrorKind::Unreachable => outbox.console.begin(job).await,
+        begun => begun,
+    };
+    begun.map_err(|error| match error.kind() {
+        StoreErrorKind::Unreachable => {
+            let advice = error.advice();
+            let known = format!("{advice}; then `postrider job list` tells whether the job {id} has begun");
+            Failure::store(&outbox.name, &error).advice(known)
+        }
+        _ => Failure::store(&outbox.name, &error),
+    })
 }
 
 impl Drive<'_> {
@@ -122,11 +140,13 @@ impl Drive<'_> {
             status: vec![Status::Retrying, Status::Waiting, Status::Held, Status::Scheduled],
             ..Filter::default()
         };
-        let listing = self.outbox.console.list(List::first(1, filter)).await;
-        Ok(!listing
-            .map_err(|error| self.failed(job, &error))?
-            .events
-            .is_empty())
+        let mut is_any = false;
+        let look = |events: &[EventRecord]| {
+            is_any |= !events.is_empty();
+            !is_any
+        };
+        through(self.outbox, &filter, look).await?;
+        Ok(is_any)
     }
 
     /// Whether all copies that are left wait behind dead ones, which no relay sends.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::ask::{actor, confirm};
 use super::control::known;
-use super::drive::Drive;
+use super::drive::{Drive, begin};
 use super::job;
 use super::page::through;
 use super::progress::Progress;
@@ -39,6 +39,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         None => None,
     };
     let job = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay {
             since: args.since,
             until: args.until,
@@ -89,8 +90,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     if !args.yes {
         confirm(&format!("replay {events}?"), "give --yes, or --dry-run to count")?;
     }
-    let job = opened.console.begin(job).await;
-    let job = job.map_err(|error| Failure::store(name, &error))?;
+    let job = begin(&opened, job).await?;
     let stop = signal::stop_token();
     let drive = Drive {
         outbox: &opened,

@@ -204,16 +204,13 @@ impl Claimed<'_> {
             return Ok(());
         };
         let failed = |error| Failure::store(&opened.name, &error);
-        while let Some(job) = opened.upkeep.forgotten(kept).await.map_err(failed)? {
+        let longest = Purge::longest(kept);
+        while let Some(job) = opened.upkeep.forgotten(longest).await.map_err(failed)? {
             let cancel = opened
                 .console
                 .steer(job.clone(), JobVerb::Cancel, "cleanup".to_owned());
             cancel.await.map_err(failed)?;
-            tracing::warn!(
-                outbox = opened.name,
-                %job,
-                "cancelled a replay: what it had still to read is far past its term; a longer retention keeps it longer"
-            );
+            tracing::warn!(outbox = opened.name, %job, "{}", Purge::FORGOTTEN);
         }
         Ok(())
     }

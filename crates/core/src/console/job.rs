@@ -172,6 +172,8 @@ pub struct Restore {
 /// A job that is to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
+    /// Which it will be. Whoever begins it makes the id, and so can begin it again where the answer was lost.
+    pub id: JobId,
     /// What to do.
     pub kind: JobKind,
     /// With which rows.
@@ -183,6 +185,28 @@ pub struct NewJob {
 impl NewJob {
     /// The word of the audit for its beginning. Its steps have that of its kind.
     pub const BEGUN: &'static str = "begin_job";
+
+    /// Whether it can be begun. The history is asked neither for failures nor for texts: what a database takes for a
+    /// match of those would be sent again.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let of_history = Filter {
+            status: Vec::new(),
+            error_kind: None,
+            error_group: None,
+            text: None,
+            replay: None,
+            failing_for: None,
+            ..self.filter.clone()
+        };
+        match &self.kind {
+            JobKind::Replay(_) if self.filter != of_history => {
+                let text = "a replay is chosen by ids, types, keys, a destination and ages alone";
+                Err(StoreError::new(StoreErrorKind::Invalid, text)
+                    .with_advice("list what you mean with `postrider events`, and replay it by its ids"))
+            }
+            _ => Ok(()),
+        }
+    }
 
     /// What is begun, as JSON: what the audit keeps of it.
     pub fn detail(&self) -> String {

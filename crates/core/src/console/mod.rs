@@ -70,7 +70,9 @@ pub trait Console: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Begins a job. Rows that come later than this are not meant by it.
+    /// Begins a job, if it [can be](NewJob::check). Rows that come later than this are not meant by it. One that has
+    /// begun already is answered as it is: whoever lost the answer may begin it again. From here on nothing is removed
+    /// that a replay has still to read, however far a removal had come that began before.
     fn begin(&self, job: NewJob) -> BoxFuture<'_, Result<Job, StoreError>> {
         let _ = job;
         Box::pin(async { Err(StoreError::unsupported()) })

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use postrider_core::{
-    Answer, Console, Control, ErrorKind, Filter, JobKind, JobState, NewJob, Replay, Scope, Sink, header,
+    Answer, Console, Control, ErrorKind, Filter, JobId, JobKind, JobState, NewJob, Replay, Scope, Sink,
+    header,
 };
 use postrider_memory::MemorySink;
 use postrider_testkit::MemoryStore;
@@ -59,6 +60,7 @@ async fn a_replay_sends_copies_that_say_so_in_order() {
     drained(&relay(&store, &sink)).await;
     assert_exact(&sink, &["a", "b"], 20);
     let job = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay::default()),
         filter: Filter {
             key: vec!["Test/a".to_owned()],

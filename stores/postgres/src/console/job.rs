@@ -42,25 +42,33 @@ pub(crate) struct Done {
     pub(crate) ended: bool,
 }
 
-/// Begins a job. What was restored may come from another outbox, where places went further: its bound is its own last
-/// place.
+/// A replay waits for the removals that did not know of it when they chose what goes, and those that come later know.
+const BEFORE_REMOVALS: &str = "LOCK TABLE {outbox_job} IN SHARE ROW EXCLUSIVE MODE";
+
+/// Begins a job, once. What was restored may come from another outbox, where places went further: its bound is its own
+/// last place.
 pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
-    let id = JobId::new();
+    new.check()?;
+    if matches!(new.kind, JobKind::Replay(_)) {
+        view.client().batch_execute(&view.sql(BEFORE_REMOVALS)).await?;
+    }
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound)
          VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL
              THEN (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {outbox_seq} s)
-             ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END)",
+             ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END)
+         ON CONFLICT (id) DO NOTHING",
     );
     let restored = match &new.kind {
         JobKind::Replay(replay) => replay.restored.as_ref().map(|id| storable(id.as_str())),
         _ => None,
     };
-    view.client()
+    let begun = view
+        .client()
         .execute(
             &sql,
             &[
-                &id.as_str(),
+                &new.id.as_str(),
                 &new.kind.as_str(),
                 &storable(&new.kind.spec(&new.filter)),
                 &JobState::Running.as_str(),
@@ -69,15 +77,17 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
             ],
         )
         .await?;
-    let deed = audit::Deed {
-        actor: &new.actor,
-        action: NewJob::BEGUN,
-        detail: &new.detail(),
-        job: Some(id.as_str()),
-        ..audit::Deed::default()
-    };
-    audit::note(view, deed).await?;
-    Ok(load(view, &id).await?.job)
+    if begun > 0 {
+        let deed = audit::Deed {
+            actor: &new.actor,
+            action: NewJob::BEGUN,
+            detail: &new.detail(),
+            job: Some(new.id.as_str()),
+            ..audit::Deed::default()
+        };
+        audit::note(view, deed).await?;
+    }
+    Ok(load(view, &new.id).await?.job)
 }
 
 /// Jobs, newest first, or the one that is named. One that only another version can read does not hide the others.

@@ -129,13 +129,8 @@ impl Meant {
 
     fn ages(&mut self, filter: &Filter, table: Table, now: i64) {
         let mut bound = |column: &str, is: &str, age: std::time::Duration| {
-            let at = now.saturating_sub(clock::micros(age));
-            // Whatever is older than time itself is not ruled out here; PostgreSQL refuses times of long ago.
-            if at > 0 {
-                self.sql.push_str(&format!(
-                    " AND {column} {is} timestamptz 'epoch' + {at} * interval '1 microsecond'"
-                ));
-            }
+            let at = clock::moment(now.saturating_sub(clock::micros(age)));
+            self.sql.push_str(&format!(" AND {column} {is} {at}"));
         };
         if let Some(age) = filter.older_than.filter(|age| !age.is_zero()) {
             bound(CREATED, "<=", age);

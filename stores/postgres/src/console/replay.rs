@@ -4,13 +4,14 @@
 //! event waits for it or makes it wait. Copies are made from the history by place, a few at a time, and how far that
 //! came is written with them.
 
-use postrider_core::{Cursor, Job, Replay, Timestamp};
+use postrider_core::{Cursor, Job, Replay};
 use tokio_postgres::types::ToSql;
 
 use super::job::{Done, Filed};
 use super::meant::{Meant, Table};
 use super::stretch::{Budget, STRETCH, Way, next_place};
 use super::{View, place_of};
+use crate::clock;
 use crate::error::Result;
 use crate::row::storable;
 
@@ -133,10 +134,10 @@ impl Source {
         };
         let mut only = format!("{own} AND outcome = 'published' AND replay_id IS NULL AND destination <> ''");
         if let Some(since) = replay.since {
-            only.push_str(&format!(" AND published_at >= {}", moment(since)));
+            only.push_str(&format!(" AND published_at >= {}", clock::moment(since.0)));
         }
         if let Some(until) = replay.until(filed.job.begun_at) {
-            only.push_str(&format!(" AND published_at < {}", moment(until)));
+            only.push_str(&format!(" AND published_at < {}", clock::moment(until.0)));
         }
         let one = match replay.to {
             Some(_) => "s.seq",
@@ -178,13 +179,6 @@ impl Source {
         row.map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?))))
             .transpose()
     }
-}
-
-/// A moment as SQL, within the calendar.
-fn moment(Timestamp(at): Timestamp) -> String {
-    const AGES: i64 = 60_000_000_000_000_000;
-    let at = at.clamp(-AGES, 4 * AGES);
-    format!("timestamptz 'epoch' + {at} * interval '1 microsecond'")
 }
 
 /// The id of a job as SQL. It is one that this crate made, but it came back from the spec of a job.

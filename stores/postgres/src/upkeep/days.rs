@@ -8,31 +8,31 @@ use tokio_postgres::types::Type;
 
 use super::hold;
 use crate::clock::{self, Micros};
-use crate::error::{Error, Result};
+use crate::console::View;
+use crate::error::Result;
 use crate::store::PgStore;
 
 const DOING: &str = "looking after the history";
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Which days may go.
-pub(crate) struct Plan {
+struct Plan {
     /// What is older than so many seconds.
-    pub(crate) keep: f64,
+    keep: f64,
     /// How many days that are.
     days: u64,
     /// About how many rows they hold.
     rows: u64,
     /// The replay that keeps the first of the others.
-    pub(crate) held: Option<String>,
+    held: Option<String>,
 }
 
-/// From the oldest of the days that are past their term up to the first of which a replay has still to read. In one
-/// statement, without a transaction around it. History that has to be archived first ($3) is kept for longer where the
-/// archive ends before the term. The clock goes on until the days are dropped, but never by the day that lies between
+/// From the oldest of the days that are past their term up to the first of which a replay has still to read. History
+/// that has to be archived first ($2) is kept for longer where the archive ends before the term. The clock goes on until the days are dropped, but never by the day that lies between
 /// the end of one and its removal.
 const PLAN: &str = "WITH hold AS ({hold}),
 term AS (
-    SELECT greatest($1, extract(epoch FROM clock_timestamp() - $3::timestamptz)::double precision) AS kept
+    SELECT greatest($1, extract(epoch FROM clock_timestamp() - $2::timestamptz)::double precision) AS kept
 ),
 due AS (
     SELECT d.oid, d.day, d.day::timestamp AT TIME ZONE 'UTC' AS begins
@@ -44,8 +44,7 @@ due AS (
 ),
 held AS (
     SELECT d.day, d.begins, h.id FROM hold h CROSS JOIN due d
-    WHERE d.begins + interval '24 hours' > clock_timestamp() - make_interval(secs => $2)
-      AND EXISTS (SELECT 1 FROM {outbox_sent} s WHERE s.seq > h.passed
+    WHERE EXISTS (SELECT 1 FROM {outbox_sent} s WHERE s.seq > h.passed
                   AND s.published_at >= d.begins AND s.published_at < d.begins + interval '24 hours')
     ORDER BY d.day LIMIT 1
 )
@@ -54,18 +53,12 @@ SELECT coalesce(extract(epoch FROM clock_timestamp() - (SELECT h.begins FROM hel
        count(*), coalesce(sum(greatest(pg_stat_get_live_tuples(d.oid), 0)), 0)::bigint, (SELECT h.id FROM held h)
 FROM due d WHERE d.day < coalesce((SELECT h.day FROM held h), 'infinity')";
 
-/// Which days a removal may take. What is older than `longest` is kept for no replay.
-pub(crate) async fn plan(store: &PgStore, purge: &Purge, longest: Duration) -> Result<Plan, StoreError> {
-    let sql = store.tables().sql(&PLAN.replace("{hold}", &hold::sql()));
-    let (term, longest) = (clock::seconds(purge.older_than), clock::seconds(longest));
-    let before = purge.before.map(Micros::from);
-    let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] = [
-        (&term, Type::FLOAT8),
-        (&longest, Type::FLOAT8),
-        (&before, Type::TIMESTAMPTZ),
-    ];
-    let row = store.ask(DOING, LIMIT, &sql, &parameters).await?;
-    read(&row).map_err(|error| error.while_doing(DOING))
+/// Which days a removal may take.
+async fn plan(view: &View, purge: &Purge) -> Result<Plan> {
+    let sql = view.sql(&PLAN.replace("{hold}", &hold::sql()));
+    let (term, before) = (clock::seconds(purge.older_than), purge.before.map(Micros::from));
+    let row = view.client().query_one(&sql, &[&term, &before]).await?;
+    read(&row)
 }
 
 fn read(row: &Row) -> Result<Plan> {
@@ -79,33 +72,45 @@ fn read(row: &Row) -> Result<Plan> {
     })
 }
 
+const MAINTAIN: &str = "SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))";
+
 /// Makes the days to come, and drops those whose last moment is older than so many seconds; answers how many. One
 /// statement by itself: it locks the history, and a transaction around it would hold that for a round trip.
 pub(crate) async fn maintain(store: &PgStore, keep: f64) -> Result<u64, StoreError> {
-    let sql = "SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1))";
-    let row = store
-        .ask(DOING, LIMIT, &store.tables().sql(sql), &[(&keep, Type::FLOAT8)])
-        .await?;
-    let removed: i32 = row
-        .try_get(0)
-        .map_err(|error| Error::from(error).while_doing(DOING))?;
-    Ok(u64::try_from(removed).unwrap_or(0))
+    let sql = store.tables().sql(MAINTAIN);
+    let row = store.ask(DOING, LIMIT, &sql, &[(&keep, Type::FLOAT8)]).await?;
+    dropped(&row).map_err(|error| error.while_doing(DOING))
 }
 
-/// Drops the days that are past their term; answers how many, and what to say of it.
-pub(super) async fn drop_old(store: &PgStore, purge: &Purge) -> Result<(u64, Purged), StoreError> {
-    let plan = plan(store, purge, Duration::MAX).await?;
-    let dropped = match plan.days {
+fn dropped(row: &Row) -> Result<u64> {
+    Ok(u64::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0))
+}
+
+/// Drops the days that are past their term; answers how many, and what to say of it. The choice and the removal are one
+/// transaction, in which no replay can begin.
+pub(super) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)> {
+    hold::no_more(view).await?;
+    let Plan {
+        keep,
+        days,
+        rows,
+        held,
+    } = plan(view, purge).await?;
+    let dropped = match days {
         0 => 0,
-        _ => maintain(store, plan.keep).await?,
+        _ => dropped(&view.client().query_one(&view.sql(MAINTAIN), &[&keep]).await?)?,
     };
-    let more = dropped < plan.days;
+    let more = dropped < days;
+    let left = match more {
+        true => plan(view, purge).await?.rows,
+        false => 0,
+    };
     let in_use = || "somebody reads the history, and a day can only be dropped when nobody does".to_owned();
     let purged = Purged {
-        rows: if dropped > 0 { plan.rows } else { 0 },
+        rows: rows.saturating_sub(left),
         exact: dropped == 0,
         more,
-        held: if more { Some(in_use()) } else { plan.held },
+        held: if more { Some(in_use()) } else { held },
         rest: None,
     };
     Ok((dropped, purged))

@@ -26,6 +26,15 @@ pub(super) fn sql() -> String {
     FIND.replace("{READS}", READS)
 }
 
+/// Lets no replay begin before the end of the transaction. One that began between the choice of what goes and its
+/// removal would miss it, and end as if it had read all. Removals take turns by it.
+const NO_MORE: &str = "LOCK TABLE {outbox_job} IN SHARE UPDATE EXCLUSIVE MODE";
+
+/// Has removals and replays that begin take turns; to be called before the transaction looks for a hold.
+pub(super) async fn no_more(view: &View) -> Result<()> {
+    Ok(view.client().batch_execute(&view.sql(NO_MORE)).await?)
+}
+
 pub(super) async fn find(view: &View) -> Result<Option<Hold>> {
     let row = view.client().query_opt(&view.sql(&sql()), &[]).await?;
     let hold = |row: tokio_postgres::Row| {

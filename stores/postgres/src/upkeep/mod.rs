@@ -14,11 +14,10 @@ use postrider_core::{
     Purged, StoreError, Upkeep,
 };
 
-pub(crate) use days::{maintain, plan};
+pub(crate) use days::maintain;
 #[cfg(test)]
 pub(crate) use purge::{IS_GONE, PURGE};
 
-use crate::console::View;
 use crate::store::PgStore;
 
 impl Upkeep for PgStore {
@@ -48,26 +47,22 @@ impl Upkeep for PgStore {
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(async move {
-            let doing = "removing what is old";
-            let whole_days = purge.what == Kept::History && !purge.dry_run;
-            if whole_days {
-                let (days, mut purged) = days::drop_old(self, &purge).await?;
-                // What can be removed row by row does not wait for who reads one of the days.
-                purged.more |= !purge.in_bulk;
+            let (doing, purge) = ("removing what is old", &purge);
+            if purge.what == Kept::History && !purge.dry_run {
+                let (days, purged) = self.drop_days(purge).await?;
                 if days > 0 || purge.in_bulk {
-                    let note = |view: View| async move { purge::written_down(&view, &purge, purged).await };
-                    return self.view(doing, note).await;
+                    return Ok(purged);
                 }
             }
-            self.view(doing, |view| async move { purge::purge(&view, &purge).await })
+            self.view(doing, |view| async move { purge::purge(&view, purge).await })
                 .await
         })
     }
 
-    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+    fn forgotten(&self, older_than: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
         Box::pin(
             self.view("looking for forgotten replays", move |view| async move {
-                purge::forgotten(&view, kept).await
+                purge::forgotten(&view, older_than).await
             }),
         )
     }
@@ -105,5 +100,18 @@ impl Upkeep for PgStore {
         Box::pin(self.view("counting what was restored", move |view| async move {
             restore::restored(&view, &job).await
         }))
+    }
+}
+
+impl PgStore {
+    /// Drops whole days of the history, and notes it; answers how many.
+    pub(crate) async fn drop_days(&self, purge: &Purge) -> Result<(u64, Purged), StoreError> {
+        self.view("removing what is old", |view| async move {
+            let (days, mut purged) = days::drop_old(&view, purge).await?;
+            // What can be removed row by row does not wait for who reads one of the days.
+            purged.more |= !purge.in_bulk;
+            Ok((days, purge::written_down(&view, purge, purged).await?))
+        })
+        .await
     }
 }

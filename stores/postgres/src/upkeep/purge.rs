@@ -13,6 +13,9 @@ use crate::ident::Tables;
 
 /// One step of a removal, row by row. Queued and parked rows are in none of these tables.
 pub(super) async fn purge(view: &View, purge: &Purge) -> Result<Purged> {
+    if matches!(purge.what, Kept::History | Kept::Restored) && !purge.dry_run {
+        hold::no_more(view).await?;
+    }
     let purged = match &purge.what {
         Kept::History => history(view, purge).await?,
         Kept::Audit if !purge.dry_run => audit(view, purge).await?,
@@ -68,15 +71,15 @@ const COUNT: &str = "SELECT count(*) FROM {outbox_sent} o
 const IS_HELD: &str = "SELECT EXISTS (SELECT 1 FROM {outbox_sent} o
      WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz) AND o.seq > $2)";
 
-/// The replay that keeps what is far past this term.
-pub(super) async fn forgotten(view: &View, kept: Duration) -> Result<Option<JobId>> {
+/// The replay that keeps what is older than this.
+pub(super) async fn forgotten(view: &View, older_than: Duration) -> Result<Option<JobId>> {
     let Some(hold) = hold::find(view).await? else {
         return Ok(None);
     };
-    let (longest, unarchived) = (clock::seconds(Purge::longest(kept)), None::<Micros>);
+    let (age, unarchived) = (clock::seconds(older_than), None::<Micros>);
     let row = view
         .client()
-        .query_one(&view.sql(IS_HELD), &[&longest, &hold.passed, &unarchived])
+        .query_one(&view.sql(IS_HELD), &[&age, &hold.passed, &unarchived])
         .await?;
     Ok(row.try_get::<_, bool>(0)?.then(|| JobId::from(hold.job.as_str())))
 }

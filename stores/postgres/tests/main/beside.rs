@@ -1,8 +1,8 @@
 //! What operators do beside others who were first: whoever waited for a row sees it as it is by then.
 
 use postrider_core::{
-    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, NewJob, Park, Payload, Replay,
-    Settled, Status, Verb,
+    Console, Edit, ErrorKind, Failure, Filter, JobId, JobKind, JobState, JobVerb, Kept, NewJob, Park,
+    Payload, Purge, Replay, Settled, Status, Upkeep, Verb,
 };
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
@@ -105,6 +105,7 @@ async fn an_edit_that_comes_too_late_keeps_nothing() {
 async fn who_waited_for_a_replay_knows_of_the_copies_that_were_made() {
     let (db, _relay) = with_dead().await;
     let replay = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay::default()),
         filter: Filter::default(),
         actor: "ann".to_owned(),
@@ -130,6 +131,7 @@ async fn copies_are_taken_back_in_the_order_of_a_settle() {
     let entries = rows.iter().map(|row| parks(row, vec![dead.clone()])).collect();
     assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 2]);
     let replay = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay::default()),
         filter: Filter::default(),
         actor: "ann".to_owned(),
@@ -151,4 +153,60 @@ async fn copies_are_taken_back_in_the_order_of_a_settle() {
     let job = then(&db, settler, cancel).await.expect("cancelled");
     assert_eq!((job.state, job.waiting), (JobState::Cancelled, 0));
     assert_eq!(db.number("SELECT count(*) FROM outbox_parked"), 0);
+}
+
+/// A moment of the history, from long ago.
+const SENT: &str =
+    "INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, payload,
+        destination, outcome, attempts, failures, published_at)
+    VALUES (1, 'old', 'T', 'A', '1', '{}', 'd', 'published', 1, 0, clock_timestamp() - interval '1 hour')";
+
+/// What a removal has chosen goes: a replay that had begun meanwhile would count it and not find it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_begins_behind_a_removal_that_does_not_know_of_it() {
+    let db = Db::new().await;
+    db.sql(SENT);
+    let removes = "LOCK TABLE outbox_job IN SHARE UPDATE EXCLUSIVE MODE; DELETE FROM outbox_sent";
+    let remover = first(&db, removes).await;
+    let store = db.store.clone();
+    let replay = NewJob {
+        id: JobId::new(),
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let begin = tokio::spawn(async move { store.begin(replay).await });
+    let job = then(&db, remover, begin).await.expect("begun");
+    let step = db.store.step(job.id, 10).await.expect("a step");
+    assert_eq!((step.job.touched, step.job.state), (0, JobState::Done));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_behind_a_replay_that_begins_knows_of_it() {
+    for what in [Kept::History, Kept::Restored] {
+        let db = Db::new().await;
+        db.sql(SENT);
+        db.sql(
+            "INSERT INTO outbox_restored (job_id, restored_at, seq, event_id, event_type, aggregate_type, aggregate_id,
+                 payload, destination, outcome, attempts, failures, published_at)
+             SELECT 'restore', published_at, seq, event_id, event_type, aggregate_type, aggregate_id, payload,
+                 destination, outcome, attempts, failures, published_at FROM outbox_sent",
+        );
+        let replay = JobKind::Replay(Replay {
+            restored: (what == Kept::Restored).then(|| "restore".into()),
+            ..Replay::default()
+        });
+        let spec = replay.spec(&Filter::default());
+        let begins = format!(
+            "LOCK TABLE outbox_job IN SHARE ROW EXCLUSIVE MODE;
+             INSERT INTO outbox_job (id, kind, spec, state, actor, bound)
+             VALUES ('replay', 'replay', '{spec}', 'running', 'ann', 10)"
+        );
+        let beginner = first(&db, &begins).await;
+        let store = db.store.clone();
+        let purge = Purge::of(what.clone(), std::time::Duration::ZERO, 10);
+        let removal = tokio::spawn(async move { store.purge(purge).await });
+        let purged = then(&db, beginner, removal).await.expect("purged");
+        assert_eq!(purged.rows, 0, "{what:?}");
+    }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, Filter, HistoryAsk, JobKind, Kept, NewJob, Purge, Purged, Replay, Timestamp, Upkeep,
+    Console, Filter, HistoryAsk, JobId, JobKind, JobState, Kept, NewJob, Purge, Purged, Replay, Timestamp,
+    Upkeep,
 };
 
 use crate::log;
@@ -46,6 +47,7 @@ async fn clean(db: &Db) -> Purged {
 /// Begins to send everything again that was ever sent.
 async fn replay(db: &Db) -> String {
     let job = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay::default()),
         filter: Filter::default(),
         actor: "ann".to_owned(),
@@ -62,7 +64,7 @@ async fn a_replay_keeps_days_for_a_time() {
     assert_eq!(left(&db), "e1,e2,e3");
     let held = purged.held.expect("it says who keeps them");
     assert!(held.contains(&job) && !purged.more, "{held}");
-    let forgotten = async || db.store.forgotten(3 * DAY).await.expect("looked");
+    let forgotten = async || db.store.forgotten(Purge::longest(3 * DAY)).await.expect("looked");
     assert_eq!(forgotten().await.map(|id| id.to_string()), Some(job.clone()));
     db.sql(&format!("UPDATE outbox_job SET cursor = '2:' WHERE id = '{job}'"));
     assert!(clean(&db).await.held.is_some());
@@ -104,6 +106,28 @@ async fn a_relay_leaves_days_that_a_replay_reads() {
     assert!(!log::lines(&["past their term", &job]).is_empty());
     db.sql("UPDATE outbox_job SET state = 'done'");
     assert_eq!(db.store.maintain().await.expect("looked after"), 2);
+}
+
+/// A replay that ended as if it had read what was dropped would be a replay that lost events.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_cancels_a_replay_that_keeps_days_for_too_long() {
+    log::keep();
+    let db = with_days(true, &[(30, 1), (5, 2)]).await;
+    let job = replay(&db).await;
+    assert_eq!(db.store.maintain().await.expect("looked after"), 2);
+    assert_eq!(left(&db), "");
+    let cancelled = db
+        .store
+        .jobs(Some(job.as_str().into()), 1)
+        .await
+        .expect("jobs")
+        .remove(0);
+    assert_eq!(cancelled.state, JobState::Cancelled);
+    assert!(!log::lines(&["cancelled a replay", &job]).is_empty());
+    assert_eq!(
+        db.sql("SELECT actor || ' ' || action FROM outbox_audit ORDER BY id DESC LIMIT 1"),
+        "relay cancel_job"
+    );
 }
 
 /// Where somebody else looks after the history a relay only makes the days to come.

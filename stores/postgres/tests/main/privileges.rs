@@ -1,7 +1,7 @@
 //! The relay runs under a role that may do what was printed for it, and nothing else.
 
 use postrider_core::{
-    Claim, Console, Control, Cursor, Duty, Edit, Filter, HistoryAsk, JobKind, JobState, JobVerb, Kept,
+    Claim, Console, Control, Cursor, Duty, Edit, Filter, HistoryAsk, JobId, JobKind, JobState, JobVerb, Kept,
     Limits, List, NewJob, Park, Payload, Purge, RelayId, Replay, Restore, Schema, Scope, Settled, Store,
     StoreErrorKind, Timestamp, Upkeep, Verb,
 };
@@ -110,6 +110,7 @@ async fn a_relay_and_its_console_need_only_what_is_granted() {
 
 fn job(kind: JobKind) -> NewJob {
     NewJob {
+        id: JobId::new(),
         kind,
         filter: Filter::default(),
         actor: "ann".to_owned(),

@@ -23,32 +23,33 @@ impl Work {
     }
 }
 
-/// Begins a job. Its bound is the highest place that it can mean, so that rows which come later are not meant.
+/// Begins a job, once. Its bound is the highest place that it can mean, so that rows which come later are not meant.
 pub(super) fn begin(view: &View<'_>, new: &NewJob) -> Result<Job> {
+    new.check()?;
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound, begun_at, updated_at)
-         VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?6)",
+         VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?6) ON CONFLICT (id) DO NOTHING",
     );
-    let id = JobId::new();
     let (bound, now) = (bound(view, &new.kind)?, view.standing.now);
     let values = params![
-        id.as_str(),
+        new.id.as_str(),
         new.kind.as_str(),
         new.kind.spec(&new.filter),
         new.actor,
         bound,
         now
     ];
-    view.tx.execute(&sql, values)?;
-    write_down(
-        view,
-        &Entry {
-            touched: 0,
-            job: Some(&id),
-            ..Entry::new(&new.actor, NewJob::BEGUN, &new.detail())
-        },
-    )?;
-    Ok(load(view, &id)?.job)
+    if view.tx.execute(&sql, values)? > 0 {
+        write_down(
+            view,
+            &Entry {
+                touched: 0,
+                job: Some(&new.id),
+                ..Entry::new(&new.actor, NewJob::BEGUN, &new.detail())
+            },
+        )?;
+    }
+    Ok(load(view, &new.id)?.job)
 }
 
 fn bound(view: &View<'_>, kind: &JobKind) -> Result<i64> {
@@ -141,7 +142,7 @@ pub(crate) fn advance(view: &View<'_>, job: &Job, touched: u64, refused: u64) ->
 }
 
 /// Pauses, resumes, cancels or paces.
-pub(super) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
+pub(crate) fn steer(view: &View<'_>, id: &JobId, verb: JobVerb, actor: &str) -> Result<Job> {
     let found = load(view, id)?.by_now();
     let Some(job) = found.after(verb) else {
         return Ok(found);

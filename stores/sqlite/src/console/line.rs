@@ -1,6 +1,6 @@
 //! Whom a parked row stands behind.
 
-use postrider_core::{DestinationName, EventRecord, Head};
+use postrider_core::{DestinationName, EventId, EventRecord, Head};
 use rusqlite::params;
 
 use super::{View, status};
@@ -40,10 +40,13 @@ fn head(view: &View<'_>, place: i64, own: &str) -> Result<Option<Head>> {
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
-    let id: Option<String> = row.get(0)?;
+    let event_id = match row.get_ref(0)?.as_str() {
+        Ok(id) => EventId::from(id),
+        Err(_) => row::derived_id(&view.standing.outbox_id, place),
+    };
     let destination: String = row.get(1)?;
     Ok(Some(Head {
-        event_id: id.map_or_else(|| row::derived_id(&view.standing.outbox_id, place), Into::into),
+        event_id,
         destination: (!destination.is_empty()).then(|| DestinationName::from(destination)),
         status: status(&row.get::<_, String>(2)?),
     }))

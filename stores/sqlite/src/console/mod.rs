@@ -24,7 +24,7 @@ use postrider_core::{
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub(crate) use audit::{Entry, write_down};
-pub(crate) use job::{advance, load};
+pub(crate) use job::{advance, load, steer};
 
 use crate::error::Result;
 use crate::ident::Tables;

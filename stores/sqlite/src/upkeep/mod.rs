@@ -46,9 +46,9 @@ impl Upkeep for SqliteStore {
         }
     }
 
-    fn forgotten(&self, kept: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
+    fn forgotten(&self, older_than: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
         Box::pin(self.view("looking for forgotten replays", move |view| {
-            purge::forgotten(&view, kept)
+            purge::forgotten(&view, older_than)
         }))
     }
 

@@ -265,7 +265,7 @@ const RESTORED: Kind = Kind {
     is_old: "t.restored_at <= ?1 AND NOT EXISTS (
          SELECT 1 FROM {outbox_job} j WHERE j.state IN ('running', 'paused')
            AND (j.id = t.job_id OR (j.kind = 'replay' AND CAST(coalesce(j.cursor, '0') AS INTEGER) <= j.bound
-                                    AND json_extract(j.spec, '$.restored') = t.job_id)))",
+                                    AND json_valid(j.spec) AND json_extract(j.spec, '$.restored') = t.job_id)))",
     oldest_first: "ORDER BY t.restored_at",
 };
 
@@ -288,9 +288,9 @@ fn history(view: &View<'_>, old: Old) -> Result<Old> {
     })
 }
 
-/// The replay that keeps what is far past this term.
-pub(super) fn forgotten(view: &View<'_>, kept: Duration) -> Result<Option<JobId>> {
-    let before = schema::since(view.standing.now, Purge::longest(kept));
+/// The replay that keeps what is older than this.
+pub(super) fn forgotten(view: &View<'_>, older_than: Duration) -> Result<Option<JobId>> {
+    let before = schema::since(view.standing.now, older_than);
     let hold = match Hold::find(view.tx, view.tables)? {
         Some(hold) if hold.keeps(view, before)? => Some(hold),
         _ => None,

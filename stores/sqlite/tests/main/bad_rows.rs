@@ -73,6 +73,37 @@ async fn every_bad_row_is_returned_with_its_reason_and_can_be_parked() {
     }
 }
 
+/// Whoever waits behind such a row is told whom it waits for.
+#[tokio::test]
+async fn what_stands_behind_a_bad_row_can_be_shown() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    // Those with a wrong key or priority stand in lines of their own.
+    let bad = BAD
+        .iter()
+        .filter(|bad| !["event_key", "priority"].contains(&bad.0));
+    for (n, (column, value, _)) in bad.enumerate() {
+        db.sql(&format!(
+            "INSERT INTO outbox (event_type, aggregate_type, aggregate_id, {column}) VALUES ('T', 'A', '{n}', {value})"
+        ));
+        db.sql(&format!(
+            "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload)
+             VALUES ('behind{n}', 'T', 'A', '{n}', '1')"
+        ));
+        let rows = relay.queued().await;
+        let bad = Park::dead(None, rows[0].event.clone().expect_err(column));
+        let entries = vec![
+            parks(&rows[0], vec![bad]),
+            parks(&rows[1], vec![Park::waiting("d".into(), false)]),
+        ];
+        assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 2]);
+        let shown = db.store.show(format!("behind{n}").as_str().into()).await;
+        let shown = shown.unwrap_or_else(|error| panic!("{column} {value}: {error}"));
+        let head = shown[0].routes[0].behind.clone().expect("it waits");
+        assert_eq!(head.event_id, rows[0].event_id, "{column} {value}");
+    }
+}
+
 /// An archive is written from these pages: one row that cannot be read would keep all others out of it for ever.
 #[tokio::test]
 async fn every_bad_row_that_was_discarded_is_in_the_history() {

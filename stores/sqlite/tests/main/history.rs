@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, JobKind, Kept, NewJob, Park, Purge, Replay, Settled, Store, Upkeep,
-    Verb,
+    Console, ErrorKind, Failure, Filter, JobId, JobKind, JobState, Kept, NewJob, Park, Purge, Replay,
+    Settled, Store, Upkeep, Verb,
 };
 use postrider_sqlite::SqliteOptions;
 
@@ -91,6 +91,7 @@ async fn settles_and_heartbeats_leave_what_a_replay_has_still_to_read() {
     relay.send_all().await;
     db.sql("UPDATE outbox_sent SET published_at = published_at - 8 * 86400000000");
     let replay = NewJob {
+        id: JobId::new(),
         kind: JobKind::Replay(Replay::default()),
         filter: Filter::default(),
         actor: "ann".to_owned(),
@@ -107,6 +108,40 @@ async fn settles_and_heartbeats_leave_what_a_replay_has_still_to_read() {
         db.text("SELECT group_concat(event_id) FROM outbox_sent"),
         Some("new".to_owned()),
         "it has read them"
+    );
+}
+
+/// A replay that ended as if it had read what was removed would be a replay that lost events.
+#[tokio::test]
+async fn a_replay_that_keeps_the_history_for_too_long_is_cancelled_by_the_settle_that_removes_it() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.enqueue(&[event("old1", "k"), event("old2", "k")]);
+    relay.send_all().await;
+    db.sql("UPDATE outbox_sent SET published_at = published_at - 15 * 86400000000");
+    let replay = NewJob {
+        id: JobId::new(),
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let spec = replay.kind.spec(&replay.filter);
+    let job = db.store.begin(replay).await.expect("begun");
+    for unreadable in ["{", "{\"filter\": {\"of a later version\": 1}}"] {
+        db.sql(&format!("UPDATE outbox_job SET spec = '{unreadable}'"));
+        db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+        let left = db.number("SELECT count(*) FROM outbox_sent");
+        assert_eq!(left, 2, "nobody can cancel it, and nobody fails for it");
+    }
+    db.sql(&format!("UPDATE outbox_job SET spec = '{spec}'"));
+    db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
+    assert_eq!(db.number("SELECT count(*) FROM outbox_sent"), 0);
+    let job = db.store.jobs(Some(job.id), 1).await.expect("jobs").remove(0);
+    assert_eq!(job.state, JobState::Cancelled);
+    let audit = db.store.audit(1, None).await.expect("the audit").entries;
+    assert_eq!(
+        (audit[0].actor.as_str(), audit[0].action.as_str()),
+        ("relay", "cancel_job")
     );
 }
 

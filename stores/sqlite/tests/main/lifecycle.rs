@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, Control, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, Kept, List, NewJob,
-    Payload, Purge, Replay, Scope, Status, Upkeep, Verb,
+    Console, Control, Edit, ErrorKind, Failure, Filter, JobId, JobKind, JobState, JobVerb, Kept, List,
+    NewJob, Payload, Purge, Replay, Scope, Status, Upkeep, Verb,
 };
 
 use crate::support::{Db, dead, event, parks};
 
 fn new(kind: JobKind) -> NewJob {
     NewJob {
+        id: JobId::new(),
         kind,
         filter: Filter::default(),
         actor: "ada".to_owned(),

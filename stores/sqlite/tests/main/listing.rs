@@ -41,16 +41,17 @@ async fn a_page_ends_in_time_and_comes_on_where_rows_are_parked_all_over_the_his
             assert!(listing.events.is_empty());
             from = listing.next;
             pages += 1;
+            assert!(pages < 200, "it does not end");
             if from.is_none() {
                 break;
             }
         }
-        assert!(pages < 200, "{pages}");
     }
 }
 
 /// An outage parks rows without an error, and what has been refused for hours may come behind all of them. However many
-/// they are, and however many are dead of the same error, one page finds it.
+/// they are, and however many are dead of the same error, one page finds it, or a few where the machine is busy: those
+/// who walked over all of them would need a hundred.
 #[tokio::test]
 async fn what_is_refused_is_found_behind_any_number_of_rows_that_wait() {
     let db = Db::new().await;
@@ -76,20 +77,19 @@ async fn what_is_refused_is_found_behind_any_number_of_rows_that_wait() {
             failing_for: Some(Duration::from_secs(60)),
             ..Filter::default()
         };
-        let list = List {
+        let mut list = List {
             newest_first,
             ..List::first(10, filter)
         };
-        let listing = db.store.list(list).await.expect("a page");
-        let ids: Vec<&str> = listing
-            .events
-            .iter()
-            .map(|event| event.event_id.as_str())
-            .collect();
-        assert_eq!(
-            (ids.as_slice(), listing.next),
-            (&found[..], None),
-            "{newest_first}"
-        );
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            let listing = db.store.list(list.clone()).await.expect("a page");
+            ids.extend(listing.events.iter().map(|event| event.event_id.to_string()));
+            list.from = listing.next;
+            if list.from.is_none() {
+                break;
+            }
+        }
+        assert_eq!((ids, list.from), (found.map(str::to_owned).to_vec(), None));
     }
 }

@@ -28,6 +28,7 @@ fn a_spec_is_read_back_as_it_was() {
             ..Filter::default()
         };
         let job = NewJob {
+            id: JobId::new(),
             kind,
             filter,
             actor: "ann".to_owned(),
