@@ -29,9 +29,7 @@ impl Output {
                 let file = OpenOptions::new().append(true).open(path)?;
                 Ok(Output::Stream(Stream::new(file)))
             }
-            Ok(kind) if !kind.is_file() => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
-            }
+            Ok(kind) if !kind.is_file() => Err(not_a_file()),
             _ => Log::open(path).map(Output::Log),
         }
     }
@@ -54,6 +52,10 @@ impl Output {
             Output::Stream(stream) => stream.append(lines),
         }
     }
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
 /// A regular file.
@@ -80,7 +82,12 @@ impl Log {
             .append(true)
             .create(true)
             .open(path)?;
-        if file.metadata()?.len() == 0 {
+        let found = file.metadata()?;
+        // Somebody may have put a pipe in its place, and a write to it would wait for a reader for ever.
+        if !found.is_file() {
+            return Err(not_a_file());
+        }
+        if found.len() == 0 {
             sync_parent(path)?;
         }
         let lockable = lock_shared(&file)?;

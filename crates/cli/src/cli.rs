@@ -109,17 +109,20 @@ Examples:
   timeout --preserve-status --signal=INT 1 postrider run
   POSTRIDER__LOG__FORMAT=json postrider run --until-empty
 
---until-empty waits while a destination is down, what is queued is paused, or
-another relay holds the lease; `timeout` bounds it:
+--until-empty waits while something is queued and no destination of it answers,
+while the outbox or a destination of what is left is paused, or while another
+relay holds the lease; `timeout` bounds it:
 timeout --preserve-status --signal=INT 60 postrider run --until-empty
+It does not wait for what is HELD because one of several destinations is down,
+or because its key is paused: that is left, and a relay sends it when it can.
 
 With --until-empty, exit code 1 means that something is left: queued (also
 after a signal), refused and to be tried again, held back, or dead
 (`postrider dead list`). Events that are scheduled for later do not count.
 Exit code 3 if whoever reads the events on standard output goes away.")]
     Run {
-        /// Stop when nothing is queued or due any more; waits while a destination is down or another relay holds the
-        /// lease
+        /// Stop when nothing is queued or due any more; waits for what is queued, but not for what is held for one of
+        /// several destinations that is down
         #[arg(long)]
         until_empty: bool,
         /// Make missing tables first

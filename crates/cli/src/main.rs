@@ -113,6 +113,8 @@ fn start(cli: &Cli) -> Result<Done, Failure> {
             let runtime = runtime(config.outboxes.len())?;
             let done = runtime.block_on(Box::pin(run::run::run(&config, out, wanted)));
             lines.flush();
+            // All that it had to end has ended; a write that hangs in a dead disk must not keep the process.
+            runtime.shutdown_background();
             done
         }
     }
@@ -233,7 +235,7 @@ async fn migrate(command: &MigrateCommand, config: &Config, out: Output) -> Resu
 async fn dead(command: &DeadCommand, config: &Config, out: Output) -> Result<Done, Failure> {
     match command {
         DeadCommand::List(args) => match &args.group {
-            Some(None) => run::dead::groups(config, out, args.filter.outbox.as_deref()).await,
+            Some(None) => run::dead::groups(config, out, args).await,
             group => {
                 run::dead::list(
                     config,

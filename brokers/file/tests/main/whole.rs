@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::sync::Arc;
 
-use postrider_core::{Answer, ErrorKind, Sink};
+use postrider_core::{Answer, ErrorKind, Message, Sink};
 use postrider_file::{FileOptions, FileSink};
 
 use crate::support::{batch, ids, message, open, outcomes, publish_one};
@@ -97,6 +97,27 @@ async fn a_directory_that_is_gone_is_an_outage_and_ends_by_itself() {
     fs::create_dir(&inner).unwrap();
     publish_one(&sink, 2).await;
     assert_eq!(ids(&path), ["k-2"]);
+}
+
+/// A write to a pipe that nobody reads would never come back, and with it neither the destination nor the process.
+#[tokio::test]
+async fn a_pipe_in_its_place_is_an_outage_and_ends_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("events.jsonl");
+    let sink = open(&path);
+    publish_one(&sink, 1).await;
+    fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let large = Message {
+        body: "1".repeat(200_000).into(),
+        ..message("k", 2)
+    };
+    let answers = sink.publish(batch([large])).await;
+    assert!(matches!(answers[0], Answer::Failed(_)), "{answers:?}");
+    fs::remove_file(&path).unwrap();
+    publish_one(&sink, 3).await;
+    assert_eq!(ids(&path), ["k-3"]);
 }
 
 #[tokio::test]

@@ -43,7 +43,10 @@ pub async fn restore(
     };
     let range = known.as_ref().map_or(range, |(_, range)| *range);
     let dir = dir.join(&opened.name);
-    let Found { folders, missing } = sound(&dir, range)?;
+    let Found { folders, mut missing } = sound(&dir, range)?;
+    if let Some((job, _)) = &known {
+        missing.extend(unread(&folders, range, job)?);
+    }
     let mut job = match known {
         // Only now that its files are known to be sound: one that cannot go on stays paused.
         Some((job, _)) if job.state == JobState::Paused => {
@@ -157,6 +160,30 @@ fn missing(all: &[Folder], range: Restore) -> Vec<String> {
         before = Some(folder);
     }
     missing
+}
+
+/// What a job has passed without reading it: folders that were not there when it went by, and are now. It does not go
+/// back, and must not end as if it had all of them.
+fn unread(folders: &[Folder], range: Restore, job: &Job) -> Result<Option<String>, Failure> {
+    let mut passed = 0;
+    for folder in folders {
+        for part in &folder.manifest.parts {
+            let place = place(folder, part);
+            let done = match job.state == JobState::Done || is_passed(job, &place) {
+                true => usize::MAX,
+                false => done_of(job, &place).saturating_mul(BATCH),
+            };
+            if done > 0 {
+                let rows = verify::rows(folder, part).map_err(damaged)?;
+                let rows = rows.iter().filter(|row| has(range, row)).count();
+                passed += rows.min(done) as u64;
+            }
+        }
+    }
+    let unread = passed.saturating_sub(job.touched);
+    Ok((unread > 0).then(|| {
+        format!("with {unread} rows that were not there when the job went by: begin another restore, without --job")
+    }))
 }
 
 /// There is nothing of that time, and no job is begun.

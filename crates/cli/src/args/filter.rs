@@ -59,6 +59,25 @@ impl FilterArgs {
         }
     }
 
+    /// A group counts events of many types, keys and ages: an option that it cannot answer must not be passed over,
+    /// because whoever narrows a listing acts on what it shows.
+    pub fn suits_groups(&self) -> Result<(), Failure> {
+        let given = [
+            ("--type", !self.event_type.is_empty()),
+            ("--key", !self.key.is_empty()),
+            ("--older-than", self.older_than.is_some()),
+            ("--since", self.since.is_some()),
+        ];
+        let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+            return Ok(());
+        };
+        let text = format!("--group counts failures that look alike, and {option} is about single events");
+        Err(Failure::input(text).advice(format!(
+            "list the events with `postrider dead list {option} …` without --group; groups are narrowed by \
+             --destination, --kind, --text and --outbox"
+        )))
+    }
+
     /// Whether any part narrows the choice.
     pub fn is_empty(&self) -> bool {
         self.filter(Vec::new(), None) == Filter::default()

@@ -32,7 +32,9 @@ Examples:
 The dead come first, then the stalled, the newest of each first, and one outbox
 after the other; --limit counts the dead and the stalled of each outbox for
 themselves. --group counts failures that look alike; the GROUP of its first
-column, given to --group, lists or redrives exactly these.")]
+column, given to --group, lists or redrives exactly these. The groups
+themselves are narrowed by --destination, --kind, --text (in their example) and
+--limit (of each outbox); other filters are for the events, without --group.")]
     List(DeadArgs),
     /// Show everything known about one dead or refused event
     #[command(after_long_help = "\

@@ -25,7 +25,8 @@ Exit code 0 if nothing matches, and then there is no job, except with
 --restored, whose events are not counted before; 1 if --restored is no restore,
 one that has not ended or one that is left in part, if --id names an event that
 was not sent (the others are replayed; with --restored this needs a history), if
-copies are dead, or the job was stopped.";
+copies are dead, or the job was stopped. It is 0 too if all copies are made and
+some are not sent yet: the answer says whether a relay runs or what is paused.";
 
 pub const PAUSE: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use postrider_core::{Act, Chunk, Cursor, Filter, JobId, NewJob, Status, Verb};
 use super::ask::{actor, confirm};
 use super::behind;
 use super::drive::{Drive, begin};
-use super::named::{Named, once};
+use super::named::{Named, in_one_outbox, once};
 use super::progress::{Progress, STEP};
 use super::total::Total;
 use crate::args::ActArgs;
@@ -56,21 +56,22 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
         false => {
             total.is_narrowed = args.group.is_some() || !args.filter.is_empty();
             let ids = once(&args.ids);
+            let named = |id: &str| Named {
+                verb: &verb,
+                filter: args.named(id),
+                at_once: args.yes,
+            };
+            in_one_outbox(&opened, &ids, named).await?;
             for outbox in &opened {
                 total.enter(outbox).await?;
                 for id in &ids {
-                    let named = Named {
-                        verb: &verb,
-                        filter: args.named(id),
-                        at_once: args.yes,
-                    };
-                    named.act(outbox, id, &mut total).await?;
+                    named(id).act(outbox, id, &mut total).await?;
                 }
                 // When all are redriven: one of them may be the head of another.
                 for id in ids.iter().filter(|_| verb == Verb::Redrive) {
                     let filter = args.named(id);
-                    let waits = behind::waits(&config.router, outbox, id, &filter, args.dry_run);
-                    total.waits.extend(waits.await?);
+                    let stays = behind::stays(config, outbox, id, &filter, args.dry_run);
+                    total.stays.extend(stays.await?);
                 }
             }
             total.report(out, &ids)

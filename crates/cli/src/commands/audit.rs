@@ -1,6 +1,8 @@
 //! `postrider audit`: who did what, the newest first.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use postrider_core::{AuditEntry, JobId, NewJob, Timestamp};
 use serde_json::{Value, json};
@@ -13,22 +15,36 @@ use crate::wire::{self, Opened};
 
 /// Entries of one page. A job writes one a step, and its steps are told as one line.
 const PAGE: u32 = 500;
-/// Pages that are looked through at most for as many lines as were asked for.
-const PAGES: usize = 20;
+/// For how long the beginnings of the jobs are looked for. A job of a slow replay has a step for every few rows, and
+/// whoever asks who did what waits a little for the true number.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What somebody did, with all steps of a job in one.
 struct Deed {
     last: AuditEntry,
     steps: u64,
+    /// Whether all its steps were read: a job has none before it began.
+    is_whole: bool,
+}
+
+/// What was read of the audit of one outbox, the newest first.
+#[derive(Default)]
+struct Read {
+    deeds: Vec<Deed>,
+    /// Jobs whose beginning was read.
+    begun: BTreeSet<JobId>,
+    /// There may be more than was read, and less was found than was asked for.
+    is_short: bool,
 }
 
 pub async fn audit(config: &Config, out: Output, outbox: Option<&str>, limit: u32) -> Result<Done, Failure> {
     let mut failed = Failed::default();
-    let mut found = Vec::new();
+    let (mut found, mut is_short) = (Vec::new(), false);
     for (name, outbox) in wire::chosen(config, outbox)? {
-        let deeds = async { deeds(&wire::ready(name, outbox).await?, limit as usize).await };
-        let deeds = failed.keep(deeds.await).unwrap_or_default();
-        found.push(deeds.into_iter().map(|deed| (name, deed)).collect());
+        let read = async { read(&wire::ready(name, outbox).await?, limit as usize).await };
+        let read = failed.keep(read.await).unwrap_or_default();
+        is_short |= read.is_short;
+        found.push(read.deeds.into_iter().map(|deed| (name, deed)).collect());
     }
     let mut rows = Vec::new();
     for (name, deed) in merged(found, limit, |(_, deed)| Reverse(deed.last.at)) {
@@ -42,53 +58,86 @@ pub async fn audit(config: &Config, out: Output, outbox: Option<&str>, limit: u3
         (false, true) => out.line("nobody did anything")?,
         (_, false) => out.table(&HEADERS, rows)?,
     }
+    if is_short && !out.is_json() {
+        let seconds = PATIENCE.as_secs();
+        out.line(format!(
+            "… and perhaps more, {seconds} s were not enough: the table outbox_audit has all of it"
+        ))?;
+    }
     failed.or(out.is_json(), Done::Fine)
 }
 
-async fn deeds(opened: &Opened, limit: usize) -> Result<Vec<Deed>, Failure> {
-    let mut deeds: Vec<Deed> = Vec::new();
+/// As many deeds as were asked for, each with all its steps: a number must not depend on how many lines are wanted.
+async fn read(opened: &Opened, limit: usize) -> Result<Read, Failure> {
+    let until = Instant::now() + PATIENCE;
+    let mut read = Read::default();
     let mut from = None;
-    for _ in 0..PAGES {
+    loop {
         let page = opened.console.audit(PAGE, from).await;
         let page = page.map_err(|error| Failure::store(&opened.name, &error))?;
         for entry in page.entries {
-            add(&mut deeds, entry);
+            read.add(entry, limit);
         }
         from = page.next;
-        // One more than was asked for: only then are all steps of the last one in.
-        if from.is_none() || deeds.len() > limit {
-            break;
+        let is_all = from.is_none() || read.deeds.len() >= limit && read.has_begun();
+        if is_all || Instant::now() > until {
+            read.is_short = from.is_some() && read.deeds.len() < limit;
+            read.end();
+            return Ok(read);
         }
     }
-    deeds.truncate(limit);
-    Ok(deeds)
 }
 
-/// A step of a job that was seen before belongs there; the newest comes first. That a job began is said by its steps,
-/// where it made some.
-fn add(deeds: &mut Vec<Deed>, entry: AuditEntry) {
-    let of_its_kind = |deed: &Deed| deed.last.job == entry.job && !deed.last.action.ends_with("_job");
-    if entry.action == NewJob::BEGUN && deeds.iter().any(of_its_kind) {
-        return;
-    }
-    let same = |deed: &&mut Deed| {
-        entry.job.is_some() && deed.last.job == entry.job && deed.last.action == entry.action
-    };
-    match deeds.iter_mut().find(same) {
-        Some(deed) => {
-            deed.last.touched += entry.touched;
-            deed.steps += 1;
+impl Read {
+    /// A step of a job that was seen before belongs there; the newest comes first. That a job began is said by its
+    /// steps, where it made some. Behind the limit only such steps are looked for.
+    fn add(&mut self, entry: AuditEntry, limit: usize) {
+        let job = entry.job.as_ref();
+        let is_beginning = entry.action == NewJob::BEGUN;
+        if is_beginning {
+            self.begun.extend(job.cloned());
         }
-        None => deeds.push(Deed {
-            last: entry,
-            steps: 1,
-        }),
+        let of_its_kind = |deed: &Deed| deed.last.job == entry.job && !deed.last.action.ends_with("_job");
+        if is_beginning && self.deeds.iter().any(of_its_kind) {
+            return;
+        }
+        let same = |deed: &&mut Deed| {
+            job.is_some() && deed.last.job == entry.job && deed.last.action == entry.action
+        };
+        let has_room = self.deeds.len() < limit;
+        match self.deeds.iter_mut().find(same) {
+            Some(deed) => {
+                deed.last.touched += entry.touched;
+                deed.steps += 1;
+            }
+            None if has_room => self.deeds.push(Deed {
+                last: entry,
+                steps: 1,
+                is_whole: false,
+            }),
+            None => {}
+        }
+    }
+
+    /// Whether no deed can have a step that was not read.
+    fn has_begun(&self) -> bool {
+        let mut jobs = self.deeds.iter().filter_map(|deed| deed.last.job.as_ref());
+        jobs.all(|job| self.begun.contains(job))
+    }
+
+    /// Says of each deed whether all of it was read. Where the beginning of a job was removed with old audit rows some
+    /// of its steps may have been, too; what a person did with the job as a whole is no step.
+    fn end(&mut self) {
+        for deed in &mut self.deeds {
+            let is_known = |job| self.begun.contains(job) || deed.last.action.ends_with("_job");
+            deed.is_whole = deed.last.job.as_ref().is_none_or(is_known);
+        }
     }
 }
 
 const HEADERS: [&str; 6] = ["AT", "WHO", "WHAT", "ROWS", "WITH", "OUTBOX"];
 
-fn row(outbox: &str, Deed { last, .. }: &Deed) -> Vec<String> {
+fn row(outbox: &str, Deed { last, is_whole, .. }: &Deed) -> Vec<String> {
     let mut with: Vec<String> = last.job.iter().map(|job| format!("job {job}")).collect();
     with.extend(last.event_id.iter().map(|id| id.as_str().to_owned()));
     match serde_json::from_str(&last.detail) {
@@ -104,7 +153,10 @@ fn row(outbox: &str, Deed { last, .. }: &Deed) -> Vec<String> {
         time(last.at),
         cell(&last.actor),
         cell(&last.action),
-        last.touched.to_string(),
+        match is_whole {
+            true => last.touched.to_string(),
+            false => format!("at least {}", last.touched),
+        },
         cell(&with.join(" ")),
         outbox.to_owned(),
     ]
@@ -134,7 +186,12 @@ fn word(value: &Value) -> String {
     }
 }
 
-fn value(outbox: &str, Deed { last, steps }: &Deed) -> Value {
+fn value(outbox: &str, deed: &Deed) -> Value {
+    let Deed {
+        last,
+        steps,
+        is_whole,
+    } = deed;
     let detail: Value =
         serde_json::from_str(&last.detail).unwrap_or_else(|_| Value::String(last.detail.clone()));
     json!({
@@ -144,6 +201,7 @@ fn value(outbox: &str, Deed { last, steps }: &Deed) -> Value {
         "action": last.action,
         "touched": last.touched,
         "steps": steps,
+        "exact": is_whole,
         "job": last.job.as_ref().map(JobId::as_str),
         "event_id": last.event_id.as_ref().map(|id| id.as_str()),
         "detail": detail,
@@ -166,7 +224,12 @@ mod tests {
                 job: None,
                 event_id: id.map(Into::into),
             };
-            row("main", &Deed { last, steps: 1 })[4].clone()
+            let deed = Deed {
+                last,
+                steps: 1,
+                is_whole: true,
+            };
+            row("main", &deed)[4].clone()
         };
         let detail = r#"{"event_id": "e", "status": ["DEAD_LETTER", "RETRYING"], "reason": "not wanted"}"#;
         assert_eq!(
@@ -181,9 +244,8 @@ mod tests {
         assert_eq!(deed("no json", None), "no json");
     }
 
-    #[test]
-    fn the_steps_of_a_job_are_one_line() {
-        let entry = |job: Option<&str>, action: &str| AuditEntry {
+    fn entry(job: Option<&str>, action: &str) -> AuditEntry {
+        AuditEntry {
             at: Timestamp(0),
             actor: "cli:ann".to_owned(),
             action: action.to_owned(),
@@ -191,8 +253,32 @@ mod tests {
             touched: 500,
             job: job.map(JobId::from),
             event_id: None,
-        };
-        let mut deeds = Vec::new();
+        }
+    }
+
+    /// The number of a job does not depend on how many lines were asked for, and where its first steps are not known
+    /// it says so.
+    #[test]
+    fn a_job_is_counted_from_its_beginning() {
+        let mut read = Read::default();
+        for _ in 0..3 {
+            read.add(entry(Some("a"), "replay"), 1);
+            read.add(entry(Some("b"), "replay"), 1);
+            read.end();
+            assert!(!read.has_begun());
+        }
+        assert_eq!(row("main", &read.deeds[0])[3], "at least 1500");
+        assert_eq!(value("main", &read.deeds[0])["exact"], false);
+        read.add(entry(Some("a"), NewJob::BEGUN), 1);
+        read.end();
+        assert!(read.has_begun());
+        assert_eq!((read.deeds.len(), read.deeds[0].steps), (1, 3));
+        assert_eq!(row("main", &read.deeds[0])[3], "1500");
+    }
+
+    #[test]
+    fn the_steps_of_a_job_are_one_line() {
+        let mut read = Read::default();
         for entry in [
             entry(Some("a"), "redrive"),
             entry(None, "redrive"),
@@ -202,10 +288,14 @@ mod tests {
             entry(Some("a"), NewJob::BEGUN),
             entry(Some("b"), NewJob::BEGUN),
         ] {
-            add(&mut deeds, entry);
+            read.add(entry, 100);
         }
-        let told: Vec<_> = deeds.iter().map(|deed| (deed.last.touched, deed.steps)).collect();
+        let told: Vec<_> = read
+            .deeds
+            .iter()
+            .map(|deed| (deed.last.touched, deed.steps))
+            .collect();
         assert_eq!(told, [(1_000, 2), (500, 1), (500, 1), (500, 1), (500, 1)]);
-        assert_eq!(deeds[4].last.job, Some("b".into()), "one that made no step");
+        assert_eq!(read.deeds[4].last.job, Some("b".into()), "one that made no step");
     }
 }

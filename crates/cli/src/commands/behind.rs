@@ -1,8 +1,13 @@
-//! Events that wait for another of their key, although a person has sent them again.
+//! Events that stay where they are although a person has sent them again: behind another of their key, or paused.
 
-use postrider_core::{DeadLetter, EventId, Filter, Head, RecordedRoute, Router, Status, Timestamp};
+use postrider_core::{
+    DeadLetter, EventId, EventRecord, Filter, Head, InForce, RecordedRoute, Router, Status, Timestamp,
+};
 use serde_json::{Value, json};
 
+use super::control;
+use super::record::Beside;
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{cell, whole};
 use crate::wire::Opened;
@@ -12,6 +17,27 @@ pub struct Waits {
     id: String,
     destination: Option<String>,
     head: Head,
+}
+
+/// One that a person has paused, and what lets it go on.
+pub struct Paused {
+    id: String,
+    by: InForce,
+    resumed_by: String,
+}
+
+/// What was sent again and does not go at once.
+#[derive(Default)]
+pub struct Stays {
+    pub waits: Vec<Waits>,
+    pub paused: Vec<Paused>,
+}
+
+impl Stays {
+    pub fn extend(&mut self, other: Stays) {
+        self.waits.extend(other.waits);
+        self.paused.extend(other.paused);
+    }
 }
 
 /// The event that one is behind at a destination; none where dead ones are passed over.
@@ -35,14 +61,14 @@ pub fn named(head: &Head) -> String {
     )
 }
 
-/// What was redriven of an event, or would be, and does not go before another.
-pub async fn waits(
-    router: &Router,
+/// What was redriven of an event, or would be, and does not go before another or before something is resumed.
+pub async fn stays(
+    config: &Config,
     outbox: &Opened,
     id: &str,
     filter: &Filter,
     dry_run: bool,
-) -> Result<Vec<Waits>, Failure> {
+) -> Result<Stays, Failure> {
     // States and ages were those of before.
     let meant = Filter {
         status: Vec::new(),
@@ -53,18 +79,52 @@ pub async fn waits(
     };
     let redriven = |status| status == Status::Retrying || dry_run && status == Status::DeadLetter;
     let records = outbox.console.show(EventId::from(id)).await;
-    let mut waits = Vec::new();
+    let mut controls = control::in_force(outbox).await?;
+    controls.retain(|one| one.paused);
+    let beside = Beside {
+        router: &config.router,
+        paused: Some(controls),
+    };
+    let mut stays = Stays::default();
     for record in records.map_err(|error| Failure::store(&outbox.name, &error))? {
-        let routes = record.routes.iter().filter(|route| redriven(route.status));
-        for route in routes.filter(|route| meant.matches(&record, route, Timestamp(0))) {
-            waits.extend(head(router, route).map(|head| Waits {
+        let is_meant =
+            |route: &&RecordedRoute| redriven(route.status) && meant.matches(&record, route, Timestamp(0));
+        let routes: Vec<RecordedRoute> = record.routes.iter().filter(is_meant).cloned().collect();
+        for route in &routes {
+            stays.waits.extend(beside.behind(route).map(|head| Waits {
                 id: id.to_owned(),
                 destination: route.destination.as_ref().map(ToString::to_string),
                 head: head.clone(),
             }));
         }
+        // What holds its other destinations holds nothing that was sent again.
+        let sent = EventRecord { routes, ..record };
+        let paused = beside.paused(&outbox.name, &sent).map(|one| Paused {
+            id: id.to_owned(),
+            by: one.clone(),
+            resumed_by: control::undone_by(config, &outbox.name, &one.scope),
+        });
+        stays.paused.extend(paused);
     }
-    Ok(waits)
+    Ok(stays)
+}
+
+impl Paused {
+    pub fn value(&self) -> Value {
+        let mut value = control::value(&self.by);
+        value["event_id"] = self.id.as_str().into();
+        value
+    }
+
+    pub fn text(&self, dry_run: bool) -> String {
+        format!(
+            "{} {} where it is: {} is paused, and `{}` lets it go on",
+            cell(&self.id),
+            if dry_run { "would stay" } else { "stays" },
+            control::said(&self.by.scope),
+            self.resumed_by
+        )
+    }
 }
 
 impl Waits {

@@ -114,7 +114,7 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
 }
 
 /// What takes a pause back; with several outboxes it has to say in which.
-fn undone_by(config: &Config, outbox: &str, scope: &Scope) -> String {
+pub fn undone_by(config: &Config, outbox: &str, scope: &Scope) -> String {
     format!(
         "postrider resume{}{}",
         scope.as_args(),

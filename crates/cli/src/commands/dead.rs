@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use postrider_core::{EventRecord, Filter, List, RecordedRoute, Status};
+use postrider_core::{EventRecord, Filter, Group, List, RecordedRoute, Status};
 use serde_json::json;
 
 use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
-use crate::args::DeadArgs;
+use crate::args::{DeadArgs, FilterArgs};
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
 use crate::output::{Output, cell, key, time, whole, wrapped};
@@ -33,7 +33,7 @@ pub async fn list(
     let mut rest = Rest::default();
     let beside = Beside {
         router: &config.router,
-        paused: Vec::new(),
+        paused: None,
     };
     let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {
@@ -132,19 +132,24 @@ fn blocks(entries: &[Entry]) -> String {
     text + &advice.collect::<Vec<_>>().join("\n")
 }
 
-/// Failures that look alike, the most frequent first.
-pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Result<Done, Failure> {
-    let mut rows = Vec::new();
+/// Failures that look alike, the most frequent first, each outbox for itself.
+pub async fn groups(config: &Config, out: Output, args: &DeadArgs) -> Result<Done, Failure> {
+    args.filter.check()?;
+    args.filter.suits_groups()?;
+    let limit = args.limit.max(1);
+    let (mut rows, mut rest) = (Vec::new(), Rest::default());
     let mut unread = Failed::default();
-    for (name, outbox) in wire::chosen(config, outbox)? {
+    for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {
         let Some(opened) = unread.keep(wire::ready(name, outbox).await) else {
             continue;
         };
         let groups = opened.console.groups().await;
-        let Some(groups) = unread.keep(groups.map_err(|error| Failure::store(name, &error))) else {
+        let Some(mut groups) = unread.keep(groups.map_err(|error| Failure::store(name, &error))) else {
             continue;
         };
-        for group in groups {
+        groups.retain(|group| is_meant(&args.filter, group));
+        rest.limited(groups.len() > limit as usize);
+        for group in groups.into_iter().take(limit as usize) {
             let destination = group.destination.as_ref().map(|name| name.as_str());
             if out.is_json() {
                 out.value(&json!({
@@ -171,27 +176,42 @@ pub async fn groups(config: &Config, out: Output, outbox: Option<&str>) -> Resul
             ]);
         }
     }
-    match (
-        out.is_json() || rows.is_empty() && unread.is_some(),
-        rows.is_empty(),
-    ) {
-        (true, _) => {}
-        (false, true) => out.line("no failures")?,
-        (false, false) => out.table(
-            &[
-                "GROUP",
-                "COUNT",
-                "DEAD",
-                "KIND",
-                "DESTINATION",
-                "OUTBOX",
-                "LAST",
-                "EXAMPLE",
-            ],
-            rows,
-        )?,
+    let is_any = !rows.is_empty();
+    if !out.is_json() && is_any {
+        out.table(&GROUP_HEADERS, rows)?;
     }
+    let words = Words {
+        none: (!unread.is_some()).then_some("no failures"),
+        more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
+        narrow: "--destination or --kind",
+    };
+    rest.tell(out, is_any, &words)?;
     unread.or(out.is_json(), Done::Fine)
+}
+
+const GROUP_HEADERS: [&str; 8] = [
+    "GROUP",
+    "COUNT",
+    "DEAD",
+    "KIND",
+    "DESTINATION",
+    "OUTBOX",
+    "LAST",
+    "EXAMPLE",
+];
+
+/// Whether a filter is about a group, as far as a group knows: its events differ in everything else.
+fn is_meant(filter: &FilterArgs, group: &Group) -> bool {
+    let destination = group.destination.as_ref().map(|name| name.as_str());
+    let is_there = filter.destination.is_none() || filter.destination.as_deref() == destination;
+    let is_kind = filter.kind.as_ref().is_none_or(|kind| *kind == group.error_kind);
+    let has = |text: &String| {
+        let text = text.to_lowercase();
+        [&group.example, &group.name]
+            .iter()
+            .any(|one| one.to_lowercase().contains(&text))
+    };
+    is_there && is_kind && filter.text.as_ref().is_none_or(has)
 }
 
 #[cfg(test)]

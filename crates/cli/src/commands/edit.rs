@@ -6,7 +6,7 @@ use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload, Status};
 
 use super::ask::{actor, confirm};
 use super::behind;
-use super::named::refuse;
+use super::named::{only_in, refuse};
 use super::total::Total;
 use crate::args::EditArgs;
 use crate::config::Config;
@@ -25,11 +25,18 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
     };
     let mut total = Total::new(("edit", "edited and redriven"), false);
     total.is_narrowed = args.destination.is_some();
+    let mut tried = Vec::new();
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
         let opened = wire::ready(name, outbox).await?;
-        total.enter(&opened).await?;
         // What can never be sent is refused before anybody is asked.
         let chunk = make(&opened, edit.clone()).await?;
+        tried.push((opened, chunk));
+    }
+    let touched = tried.iter().filter(|(_, chunk)| chunk.touched > 0);
+    let touched: Vec<&str> = touched.map(|(opened, _)| opened.name.as_str()).collect();
+    only_in(&args.id, &touched)?;
+    for (opened, chunk) in tried {
+        total.enter(&opened).await?;
         if chunk.touched == 0 {
             let refused: BTreeSet<Status> = chunk.refused.into_iter().map(|(_, status)| status).collect();
             total.found.extend(refused.first().map(|_| args.id.clone()));
@@ -51,8 +58,8 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
         total.found.insert(args.id.clone());
         let filter = edit.filter();
         total.add(make(&opened, edit).await?);
-        let waits = behind::waits(&config.router, &opened, &args.id, &filter, false);
-        total.waits.extend(waits.await?);
+        let stays = behind::stays(config, &opened, &args.id, &filter, false);
+        total.stays.extend(stays.await?);
     }
     total.report(out, std::slice::from_ref(&args.id))
 }

@@ -26,7 +26,7 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     };
     let beside = Beside {
         router: &config.router,
-        paused: Vec::new(),
+        paused: None,
     };
     let mut failed = Failed::default();
     let (mut lists, mut rest) = (Vec::new(), Rest::default());

@@ -59,7 +59,10 @@ pub async fn list(config: &Config, out: Output, outbox: Option<&str>, limit: u32
     failed.or(out.is_json(), Done::Fine)
 }
 
-const HEADERS: [&str; 7] = ["JOB", "KIND", "STATE", "DONE", "REFUSED", "BEGUN", "BY"];
+/// As `job show` says it: of a replay, `DONE` counts the copies that are made, also those that are not sent.
+const HEADERS: [&str; 8] = [
+    "JOB", "KIND", "STATE", "DONE", "NOT SENT", "REFUSED", "BEGUN", "BY",
+];
 
 fn row(outbox: &str, job: &Job) -> Vec<String> {
     vec![
@@ -67,6 +70,10 @@ fn row(outbox: &str, job: &Job) -> Vec<String> {
         job.kind.as_str().to_owned(),
         job.state.as_str().to_owned(),
         job.touched.to_string(),
+        match job.kind {
+            JobKind::Replay(_) => job.waiting.to_string(),
+            JobKind::Act(_) | JobKind::Restore(_) => "-".to_owned(),
+        },
         job.refused.to_string(),
         time(job.begun_at),
         format!("{} ({outbox})", cell(&job.actor)),

@@ -9,6 +9,7 @@ use super::progress::STEP;
 use super::refused::states;
 use super::total::Total;
 use crate::failure::Failure;
+use crate::output::cell;
 use crate::wire::Opened;
 
 /// What may be discarded without a further word.
@@ -95,6 +96,37 @@ impl Named<'_> {
             true => suits_discard(&all(&records)),
             false => suits_only(&records, wanted),
         })
+    }
+}
+
+/// Refuses ids of which several outboxes have an event that a verb would touch, before it touches any.
+pub async fn in_one_outbox<'a>(
+    opened: &[Opened],
+    ids: &[String],
+    named: impl Fn(&str) -> Named<'a>,
+) -> Result<(), Failure> {
+    // Where there is one, nothing has to be asked twice.
+    for id in ids.iter().filter(|_| opened.len() > 1) {
+        let mut has = Vec::new();
+        for outbox in opened {
+            let mut would = Total::new(("redrive", "redriven"), true);
+            named(id).act(outbox, id, &mut would).await?;
+            has.extend((would.touched > 0).then_some(outbox.name.as_str()));
+        }
+        only_in(id, &has)?;
+    }
+    Ok(())
+}
+
+/// Ids are told apart within an outbox alone, and whoever gives one has looked at one of the events.
+pub fn only_in(id: &str, outboxes: &[&str]) -> Result<(), Failure> {
+    match outboxes.len() {
+        0 | 1 => Ok(()),
+        _ => {
+            let (id, names) = (cell(id), outboxes.join(", "));
+            let failure = Failure::input(format!("several outboxes have an event {id:?}: {names}"));
+            Err(failure.advice("say which with --outbox NAME; nothing was changed"))
+        }
     }
 }
 

@@ -10,19 +10,28 @@ use super::{behind, control, timeline};
 use crate::failure::Failure;
 use crate::output::{Output, cell, count, key, time, whole};
 
+/// What a person can do about an event that is held by nothing that the database knows of.
+const HELD: &str = "no pause holds it: its destination did not answer, or no relay runs or has come to it yet; \
+                    `postrider status` says whether one runs, its log and circuit_open of /health/outbox which \
+                    destination does not answer; it goes by itself then";
+
 /// What is known of an event beside its record.
 pub struct Beside<'a> {
     /// The routes as they are now, for the addresses that they fill in.
     pub router: &'a Router,
-    /// What people have paused in its outbox.
-    pub paused: Vec<InForce>,
+    /// What people have paused in its outbox; none in a listing, which looks up neither this nor whom events wait for.
+    pub paused: Option<Vec<InForce>>,
 }
 
 impl Beside<'_> {
     /// The pauses that keep an event from going on.
-    fn paused<'a>(&'a self, outbox: &'a str, record: &'a EventRecord) -> impl Iterator<Item = &'a InForce> {
+    pub fn paused<'a>(
+        &'a self,
+        outbox: &'a str,
+        record: &'a EventRecord,
+    ) -> impl Iterator<Item = &'a InForce> {
         let undone = |route: &&RecordedRoute| route.status == Status::Pending || route.status.is_parked();
-        self.paused.iter().filter(move |one| {
+        self.paused.iter().flatten().filter(move |one| {
             let mut undone = record.routes.iter().filter(undone);
             match &one.scope {
                 Scope::Outbox => undone.next().is_some(),
@@ -57,6 +66,14 @@ impl Beside<'_> {
         )
     }
 
+    /// Whether a delivery is held and no pause says why. Which destination is down is known to its relay alone.
+    fn is_held_unsaid(&self, outbox: &str, record: &EventRecord, route: &RecordedRoute) -> bool {
+        route.status == Status::Held
+            && route.error_kind.is_none()
+            && self.paused.is_some()
+            && self.paused(outbox, record).next().is_none()
+    }
+
     /// The event of its key that it stands behind.
     pub fn behind<'a>(&self, route: &'a RecordedRoute) -> Option<&'a Head> {
         behind::head(self.router, route)
@@ -83,9 +100,15 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
     let route = |one: &RecordedRoute| {
         let mut value = route(one);
         value["address"] = json!(beside.address(record, one));
-        let head = beside.behind(one);
-        value["behind"] = json!(head.map(|head| head.event_id.as_str()));
-        value["behind_status"] = json!(head.map(|head| head.status.as_str()));
+        // Where it was not looked up, null would say that it stands behind nobody.
+        if beside.paused.is_some() {
+            let head = beside.behind(one);
+            value["behind"] = json!(head.map(|head| head.event_id.as_str()));
+            value["behind_status"] = json!(head.map(|head| head.status.as_str()));
+        }
+        if beside.is_held_unsaid(outbox, record, one) {
+            value["advice"] = HELD.into();
+        }
         if let Some(own) = &one.payload {
             value["payload_bytes"] = own.len().into();
             value["content_type"] = json!(one.content_type);
@@ -259,7 +282,7 @@ pub fn print(
         out.line(format!("{name:<11} {text}"))?;
     }
     record.routes.iter().try_for_each(|route| {
-        print_route(out, record, route, beside)?;
+        print_route(out, outbox, record, route, beside)?;
         let own = route.payload.as_ref().filter(|_| payload);
         own.map_or(Ok(()), |own| {
             let (name, text) = printed(own);
@@ -271,6 +294,7 @@ pub fn print(
 
 fn print_route(
     out: Output,
+    outbox: &str,
     record: &EventRecord,
     route: &RecordedRoute,
     beside: &Beside<'_>,
@@ -317,7 +341,8 @@ fn print_route(
             whole(route.error.as_deref().unwrap_or("-"))
         ))?;
     }
-    match advice(route) {
+    let held = beside.is_held_unsaid(outbox, record, route).then_some(HELD);
+    match advice(route).or(held) {
         Some(advice) => out.line(format!("{:<11} {advice}", "what to do")),
         None => Ok(()),
     }

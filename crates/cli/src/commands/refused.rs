@@ -22,6 +22,15 @@ const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no rel
                           the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \
                           throws it away";
 
+// An event whose time has come counts as held until a relay has come to it, and there may be none.
+const NOT_MOVED: &str = "its time has come, and a pause or a destination that does not answer holds it, or no relay \
+                         runs, or none has come to it yet: `postrider show` names a pause, `postrider status` says \
+                         whether a relay runs, and its log which destination does not answer; `postrider dead discard \
+                         ID --yes` throws it away";
+const NOT_CANCELLED: &str = "its time has come, and a pause or a destination that does not answer holds it, or no \
+                             relay runs, or none has come to it yet; `postrider dead discard ID --yes` throws it away \
+                             all the same";
+
 /// An event, its state, and what would work.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -56,6 +65,8 @@ pub fn what_works(verb: &str, status: Status, is_paused: bool) -> &'static str {
         (true, "move" | "cancel", Status::Pending) => NOT_PARKED,
         (true, "redrive" | "edit" | "replay", Status::Pending) => GOES_WITH_RESUME,
         (true, "redrive" | "replay", Status::Held) => GOES_WITH_RESUME,
+        (false, "move", Status::Held) => NOT_MOVED,
+        (false, "cancel", Status::Held) => NOT_CANCELLED,
         _ => remedy(verb, status),
     }
 }

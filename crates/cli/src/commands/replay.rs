@@ -62,8 +62,12 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         _ => Vec::new(),
     };
     let most = restored.map(|rows| {
+        let left_out = match is_narrowed(args) || !args.id.is_empty() {
+            true => "; how many of them the other options leave out is not counted before",
+            false => "",
+        };
         format!(
-            "at most {} (of the rows that were restored, what was published and is still there)",
+            "at most {} (of the rows that were restored, what was published and is still there{left_out})",
             deliveries(rows)
         )
     });
@@ -106,6 +110,10 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     let mut value = driven.value();
     value["not_sent"] = unsent.iter().map(Refused::value).collect();
     out.either(&value, driven.text())?;
+    let is_done = driven.job.state == JobState::Done;
+    if let Some(counted) = of.filter(|of| is_done && driven.job.touched < *of) {
+        return Err(fewer(counted, driven.job.touched));
+    }
     if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
         return Err(nothing_of(id, args));
     }
@@ -247,6 +255,15 @@ fn in_part(job: &Job, left: u64) -> Failure {
     )
 }
 
+/// What was counted and is gone by now must not look as if it had been sent again.
+fn fewer(counted: u64, copied: u64) -> Failure {
+    let text = format!("{} were counted, and {copied} copied", deliveries(counted));
+    Failure::found(text).advice(
+        "the others were removed from the history before the replay began: `postrider audit` tells by whom, and \
+         `postrider archive restore` reads an archive back",
+    )
+}
+
 /// A restore that was made had rows; where none is found they are gone, or the other options leave them out.
 fn nothing_of(id: &str, args: &ReplayArgs) -> Failure {
     let is_narrowed = is_narrowed(args) || !args.id.is_empty();
@@ -352,7 +369,14 @@ fn copies_of(record: &EventRecord, args: &ReplayArgs) -> u64 {
         let is_sent = route.status == Status::Published;
         is_sent && is_there(&route.destination) && route.published_at.is_some_and(is_then)
     };
-    let copies = record.routes.iter().filter(is_meant).count() as u64;
+    // Edited while it was being sent, it went to a destination twice, and is copied once.
+    let meant: BTreeSet<_> = record
+        .routes
+        .iter()
+        .filter(is_meant)
+        .map(|route| &route.destination)
+        .collect();
+    let copies = meant.len() as u64;
     match args.to {
         Some(_) => copies.min(1),
         None => copies,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status, Verb};
 
 use super::act::has_reason;
-use super::named::{Named, once};
+use super::named::{Named, in_one_outbox, once};
 use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
 use super::total::Total;
@@ -27,7 +27,7 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     let list = List::first(limit.max(1), args.filter(vec![Status::Scheduled], None));
     let beside = Beside {
         router: &config.router,
-        paused: Vec::new(),
+        paused: None,
     };
     let mut failed = Failed::default();
     let (mut rows, mut rest) = (Vec::new(), Rest::default());
@@ -101,21 +101,24 @@ async fn act(
 ) -> Result<Done, Failure> {
     let mut total = Total::new(words, false);
     let ids = once(wanted.ids);
+    let named = |id: &str| Named {
+        verb: &verb,
+        filter: Filter {
+            status: vec![Status::Scheduled],
+            event_id: vec![EventId::from(id)],
+            ..Filter::default()
+        },
+        at_once: true,
+    };
+    let mut opened = Vec::new();
     for (name, outbox) in wire::chosen(config, wanted.outbox)? {
-        let opened = wire::ready(name, outbox).await?;
-        total.enter(&opened).await?;
+        opened.push(wire::ready(name, outbox).await?);
+    }
+    in_one_outbox(&opened, &ids, named).await?;
+    for outbox in &opened {
+        total.enter(outbox).await?;
         for id in &ids {
-            let filter = Filter {
-                status: vec![Status::Scheduled],
-                event_id: vec![EventId::from(id.as_str())],
-                ..Filter::default()
-            };
-            let named = Named {
-                verb: &verb,
-                filter,
-                at_once: true,
-            };
-            named.act(&opened, id, &mut total).await?;
+            named(id).act(outbox, id, &mut total).await?;
         }
     }
     total.report(out, &ids)

@@ -31,7 +31,7 @@ pub async fn show(config: &Config, out: Output, wanted: Wanted<'_>) -> Result<Do
             paused.retain(|one| one.paused);
             let beside = Beside {
                 router: &config.router,
-                paused,
+                paused: Some(paused),
             };
             Ok((records, beside))
         };

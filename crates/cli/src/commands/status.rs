@@ -180,8 +180,13 @@ fn unfinished(job: &Job, by: &str) -> String {
         JobState::Running => format!("{}, {by} goes on", job::UNLESS_DRIVEN),
         _ => format!("go on with {by}"),
     };
+    // A copy that is made and not sent has not arrived anywhere.
+    let unsent = match job.waiting {
+        0 => String::new(),
+        copies => format!(", {copies} of them not sent"),
+    };
     format!(
-        "the job {} ({}) of {} is {}, {} done; {goes_on}",
+        "the job {} ({}) of {} is {}, {} done{unsent}; {goes_on}",
         job.id,
         job.kind.as_str(),
         cell(&job.actor),

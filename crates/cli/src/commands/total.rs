@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use postrider_core::{Chunk, EventId, EventRecord, JobState, Status};
 use serde_json::{Value, json};
 
-use super::behind::Waits;
+use super::behind::{Paused, Stays, Waits};
 use super::drive::Driven;
 use super::refused::{self, ONLY_COPIES, Refused, what_works};
 use crate::failure::{Done, Failure};
@@ -25,8 +25,8 @@ pub struct Total {
     refused: Vec<Refused>,
     /// Events that were not discarded because they go out by themselves.
     pub moving: Vec<(String, Status)>,
-    /// What was redriven and does not go before another.
-    pub waits: Vec<Waits>,
+    /// What was redriven and does not go before another, or before something is resumed.
+    pub stays: Stays,
     /// Ids that were named and found in some outbox.
     pub found: BTreeSet<String>,
     /// Whether more than ids was given: an event that was named may be there and not be meant.
@@ -50,7 +50,7 @@ impl Total {
             touched: 0,
             refused: Vec::new(),
             moving: Vec::new(),
-            waits: Vec::new(),
+            stays: Stays::default(),
             found: BTreeSet::new(),
             is_narrowed: false,
             elsewhere: BTreeMap::new(),
@@ -161,7 +161,8 @@ impl Total {
         json!({
             "touched": self.touched,
             "refused": refused,
-            "waiting": self.waits.iter().map(Waits::value).collect::<Vec<_>>(),
+            "waiting": self.stays.waits.iter().map(Waits::value).collect::<Vec<_>>(),
+            "paused": self.stays.paused.iter().map(Paused::value).collect::<Vec<_>>(),
             "unknown": unknown,
             "left_out": left_out,
             "dry_run": self.dry_run,
@@ -188,9 +189,12 @@ impl Total {
         let (_, done) = self.words;
         let would = if self.dry_run { "would be " } else { "" };
         let mut lines = vec![format!("{} {would}{done}", deliveries(self.touched))];
-        lines.extend(self.waits.iter().take(NAMED).map(|one| one.text(self.dry_run)));
-        if self.waits.len() > NAMED {
-            lines.push(format!("… and {} more", self.waits.len() - NAMED));
+        let waits = self.stays.waits.iter().map(|one| one.text(self.dry_run));
+        let paused = self.stays.paused.iter().map(|one| one.text(self.dry_run));
+        lines.extend(waits.chain(paused).take(NAMED));
+        let stay = self.stays.waits.len() + self.stays.paused.len();
+        if stay > NAMED {
+            lines.push(format!("… and {} more", stay - NAMED));
         }
         lines.extend(self.refused.iter().take(NAMED).map(Refused::text));
         if self.refused.len() > NAMED {
@@ -199,7 +203,9 @@ impl Total {
         for (id, status) in &self.moving {
             let goes = match status {
                 Status::Waiting => "once what is before it has gone",
-                Status::Held => "when its destination answers or what is paused is resumed",
+                Status::Held => {
+                    "when a relay comes to it, its destination answers and nothing of it is paused"
+                }
                 _ => "by itself",
             };
             let (id, status) = (cell(id), status.as_str());

@@ -81,6 +81,30 @@ fn a_paused_key_holds_back_its_own_events() {
     assert!(place.read("events.jsonl").contains("held-1"));
 }
 
+/// Whoever sends an event again is told what keeps it, and by what it goes on.
+#[test]
+fn what_is_redriven_into_a_pause_says_so() {
+    let place = Place::busy();
+    place.mend();
+    let redrive = ["dead", "redrive", "dead-1"];
+    place.run(&["pause", "--key", "TICKET/2"]).expect(0);
+    let dry = place.run(&[&redrive[..], &["--dry-run"]].concat()).expect(0);
+    assert!(!dry.out.contains("paused"), "of another key: {}", dry.out);
+    place.run(&["pause", "--key", "TICKET/1"]).expect(0);
+    let dry = place.run(&[&redrive[..], &["--dry-run"]].concat()).expect(0);
+    drop(dry.says("dead-1 would stay where it is: the key TICKET/1 is paused"));
+    let ran = place.run(&redrive).expect(0).says("1 delivery redriven");
+    drop(ran.says(
+        "dead-1 stays where it is: the key TICKET/1 is paused, and `postrider resume --key TICKET/1` lets it go on",
+    ));
+    place.run(&["pause", "--destination", "events"]).expect(0);
+    let json = place.run(&[&redrive[..], &["--json"]].concat()).expect(0).json();
+    let paused = json["paused"].as_array().unwrap();
+    let mut names: Vec<_> = paused.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["TICKET/1", "events"], "{json}");
+}
+
 /// What the refusal says would work does work.
 #[test]
 fn a_queued_event_is_discarded_once_its_key_is_paused() {

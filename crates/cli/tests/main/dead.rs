@@ -140,6 +140,12 @@ fn show_names_the_head_of_the_line_and_the_address() {
     assert!(!next.out.contains("next attempt"), "{}", next.out);
     let json = place.run(&["show", "next", "--json"]).expect(0).json();
     assert_eq!(json[0]["destinations"][0]["behind"], "head", "{json}");
+    let listed = place.run(&["events", "--status", "waiting", "--json"]).expect(0);
+    let listed = listed.out;
+    assert!(
+        listed.contains("WAITING") && !listed.contains("behind"),
+        "not looked up: {listed}"
+    );
     place.run(&["show", "free"]).expect(0).says("path order.jsonl");
     let tailed = place.run(&["tail"]).expect(0).says("path order.jsonl");
     let json = place.run(&["tail", "-n", "1", "--json"]).expect(0).json();

@@ -258,6 +258,38 @@ fn until_empty_tells_what_is_left_when_it_is_interrupted() {
     assert!(summary["queued"].as_u64() > Some(0), "{summary}");
 }
 
+/// What one destination has taken is parked for the other, which is down: that is left, and said to be.
+#[test]
+fn until_empty_does_not_wait_for_one_of_several_destinations() {
+    let full = "[broker.full]\nurl = \"file:/dev/full\"\n";
+    let to = "to = [{ broker = \"events\" }, { broker = \"full\" }]";
+    let config = ORDERS_ONLY.replace("to = [{ broker = \"events\" }]", to);
+    let place = Place::ready(&format!("{full}{config}"));
+    place.send("order-1", "ORDER/1", "{}").expect(0);
+    for _ in 0..2 {
+        place.run(&["run", "--until-empty"]).expect(1).says("1 held");
+    }
+    let help = place.run(&["run", "--help"]).expect(0).out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "does not wait for what is HELD because one of several destinations is down";
+    assert!(help.contains(said), "{help}");
+    let shown = place.run(&["show", "order-1"]).expect(0).says("full: HELD");
+    drop(shown.says("what to do  no pause holds it: its destination did not answer, or no relay runs"));
+    let shown = place.run(&["show", "order-1", "--json"]).expect(0).json();
+    let routes = shown[0]["destinations"].as_array().unwrap();
+    let held = routes.iter().find(|route| route["status"] == "HELD").unwrap();
+    let advice = held["advice"].as_str().unwrap();
+    assert!(
+        advice.contains("`postrider status` says whether one runs"),
+        "{held}"
+    );
+    // A pause is named itself.
+    place.run(&["pause", "--destination", "full"]).expect(0);
+    let shown = place.run(&["show", "order-1"]).expect(0);
+    assert!(!shown.out.contains("no pause"), "{}", shown.out);
+    drop(shown.says("the destination full is paused by"));
+}
+
 #[test]
 fn a_reader_that_is_gone_ends_the_run() {
     let place = Place::ready(&ORDERS_ONLY.replace("file:events.jsonl", "stdout:"));

@@ -151,6 +151,23 @@ fn a_stopped_job_is_paused() {
     let replay = ["replay", "--type", "A", "--rate", "99999", "--yes"];
     let running = Running::start(&place, &replay);
     let id = begun(&place, |job| job["touched"] == 512);
+    let listed = place.run(&["job", "list", "-n", "1"]).expect(0).out;
+    let cells: Vec<&str> = listed.lines().nth(1).unwrap_or_default().split("  ").collect();
+    let cells: Vec<&str> = cells
+        .iter()
+        .map(|cell| cell.trim())
+        .filter(|cell| !cell.is_empty())
+        .collect();
+    assert_eq!(
+        cells[1..5],
+        ["replay", "running", "512", "512"],
+        "done and not sent: {listed}"
+    );
+    let status = place.run(&["status"]).expect(0);
+    drop(status.says("is running, 512 done, 512 of them not sent; "));
+    let status = place.run(&["status", "--json"]).expect(0).json();
+    let job = &status["jobs"][0];
+    assert_eq!((&job["touched"], &job["unsent"]), (&512.into(), &512.into()));
     let stopped = running.stop().expect(1);
     let stopped = stopped
         .says("paused after 512 deliveries")
@@ -177,6 +194,51 @@ fn a_stopped_job_is_paused() {
         .run(&["events", "--replay", &id])
         .expect(0)
         .says("no events");
+}
+
+/// How many rows a job touched does not depend on how many lines are asked for, nor on how many steps it took.
+#[test]
+fn the_audit_counts_a_job_from_its_beginning() {
+    let place = Place::ready(ORDERS_ONLY);
+    let database = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let write = |action: &str, job: &str, times: usize| {
+        let sql = "INSERT INTO outbox_audit (actor, action, detail, touched, refused, job_id)
+                   VALUES ('cli:ann', ?1, '{}', 2, 0, ?2)";
+        for _ in 0..times {
+            database.execute(sql, [action, job]).unwrap();
+        }
+    };
+    database.execute_batch("BEGIN").unwrap();
+    // The steps of the second job stand among those of the first, which is begun far behind the first page.
+    write("replay", "old", 3);
+    write("begin_job", "slow", 1);
+    write("replay", "slow", 1_200);
+    write("begin_job", "quick", 1);
+    write("redrive", "quick", 1);
+    write("replay", "slow", 300);
+    database.execute_batch("COMMIT").unwrap();
+    for lines_wanted in ["1", "2", "3", "50"] {
+        let told = lines(&place.run(&["audit", "--json", "-n", lines_wanted]).expect(0).out);
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| {
+                (
+                    one["job"].as_str(),
+                    one["touched"].as_u64(),
+                    one["exact"].as_bool(),
+                )
+            })
+            .collect();
+        let all = [
+            (Some("slow"), Some(3_000), Some(true)),
+            (Some("quick"), Some(2), Some(true)),
+            (Some("old"), Some(6), Some(false)),
+        ];
+        let wanted = lines_wanted.parse::<usize>().unwrap().min(all.len());
+        assert_eq!(told, all[..wanted], "-n {lines_wanted}");
+    }
+    let told = place.run(&["audit"]).expect(0);
+    drop(told.says("  3000  ").says("  at least 6  "));
 }
 
 /// Whoever goes on with a replay goes on as fast as it was begun, unless he says otherwise.

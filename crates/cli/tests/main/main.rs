@@ -17,6 +17,7 @@ mod endpoint;
 mod events;
 mod faults;
 mod flow;
+mod groups;
 mod help;
 mod http;
 mod inbox;

@@ -161,6 +161,11 @@ fn a_restore_of_which_a_part_is_left_is_not_replayed() {
 fn an_event_that_was_named_and_not_restored_is_told() {
     let (place, job) = begun();
     restore(&place, &job).expect(0);
+    let dry = ["replay", "--restored", &job, "--dry-run"];
+    let ran = place.run(&dry).expect(0).says("at most ");
+    assert!(!ran.out.contains("leave out"), "{}", ran.out);
+    let ran = place.run(&[&dry[..], &["--key", "ORDER/1"]].concat()).expect(0);
+    drop(ran.says("how many of them the other options leave out is not counted before"));
     let named = ["replay", "--restored", &job, "--yes", "--id", "order-1"];
     place.run(&named).expect(0).says("1 delivery");
     let others = [&named[..], &["--id", "nope", "--id", "nope"]].concat();

@@ -34,6 +34,26 @@ fn a_scheduled_event_is_listed_and_moved() {
         .says("not later-1: it is PUBLISHED: it was sent");
 }
 
+/// Nothing is paused and every destination answers: whoever is refused must not look for what is not there.
+#[test]
+fn an_event_whose_time_has_come_may_wait_for_a_relay() {
+    let place = Place::busy();
+    let shift = |time: &str| place.run(&["schedule", "move", "later-1", "--in", time]);
+    shift("0s").expect(0);
+    let cancel = ["schedule", "cancel", "later-1", "--reason", "a slip"];
+    for ran in [shift("1h"), place.run(&cancel)] {
+        let ran = ran
+            .expect(1)
+            .says("not later-1: it is HELD: its time has come, and a pause");
+        drop(ran.says("or no relay runs, or none has come to it yet"));
+    }
+    let shown = place.run(&["show", "later-1"]).expect(0);
+    drop(shown.says("no relay runs or has come to it yet"));
+    let discard = ["dead", "discard", "later-1", "--reason", "a slip"];
+    let ran = place.run(&discard).expect(1);
+    drop(ran.says("goes out when a relay comes to it"));
+}
+
 #[test]
 fn a_scheduled_event_is_cancelled_and_others_say_why_not() {
     let place = Place::busy();

@@ -60,6 +60,50 @@ fn the_newest_of_all_outboxes_come_first() {
     }
 }
 
+/// A discard cannot be taken back, and two outboxes may have given the same id to different events.
+#[test]
+fn an_id_that_several_outboxes_have_needs_a_name() {
+    let place = Place::ready(TWO);
+    for outbox in ["main", "shop"] {
+        send(&place, outbox, "same-1", "TICKET/1");
+        let later = ["--outbox", outbox, "--id", "later-1", "--delay", "1h"];
+        let what = ["send", "--type", "A", "--payload", "{}", "--aggregate", "ORDER/9"];
+        place.run(&[&what[..], &later].concat()).expect(0);
+    }
+    send(&place, "main", "only-1", "TICKET/2");
+    send(&place, "shop", "only-1", "ORDER/2");
+    place.run(&["run", "--until-empty"]).expect(1);
+    let before = place.run(&["audit", "--json"]).expect(0).out;
+    for verb in [
+        &["dead", "redrive", "same-1"][..],
+        &["dead", "redrive", "only-1", "same-1", "--dry-run"],
+        &["dead", "discard", "same-1", "--reason", "a slip"],
+        &["dead", "edit", "same-1", "--payload", "{}", "--yes"],
+        &["schedule", "move", "later-1", "--in", "2h"],
+        &["schedule", "cancel", "later-1", "--reason", "a slip"],
+    ] {
+        let ran = place.run(verb).expect(2);
+        let id = if verb[0] == "dead" { "same-1" } else { "later-1" };
+        let ran = ran.complains(&format!("several outboxes have an event \"{id}\": main, shop"));
+        drop(ran.complains("say which with --outbox NAME; nothing was changed"));
+    }
+    let after = place.run(&["audit", "--json"]).expect(0).out;
+    assert_eq!(before, after, "nobody did anything");
+    for verb in [
+        &["schedule", "move", "later-1", "--in", "2h"][..],
+        &["schedule", "cancel", "later-1", "--reason", "a slip"],
+        &["dead", "discard", "same-1", "--reason", "a slip"],
+    ] {
+        let named = [verb, &["--outbox", "main"]].concat();
+        place.run(&named).expect(0).says("1 delivery");
+    }
+    // One of them only is left that the verb would touch.
+    let ran = place.run(&["dead", "redrive", "same-1"]);
+    drop(ran.says("1 delivery redriven"));
+    let ran = place.run(&["dead", "discard", "only-1", "--reason", "a slip"]);
+    drop(ran.says("1 delivery discarded"));
+}
+
 /// Each command that is printed works as it is printed.
 #[test]
 fn what_was_restored_is_replayed_by_the_command_that_is_printed() {

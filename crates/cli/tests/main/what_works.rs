@@ -172,6 +172,7 @@ fn a_replay_to_what_is_paused_names_the_pause() {
     place.run(&["pause", "--key", "ORDER/1"]).expect(0);
     let ran = place.run(&replay).expect(0);
     assert!(!ran.out.contains("paused"), "copies stand outside: {}", ran.out);
+    drop(ran.says("1 of them not sent yet: no relay is running, `postrider run` sends them"));
     place.run(&["pause", "--destination", "events"]).expect(0);
     let relay = Running::start(&place, &["run"]);
     postrider_testkit::wait::blocking(std::time::Duration::from_secs(30), "a relay", || {

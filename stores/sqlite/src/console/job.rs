@@ -1,6 +1,8 @@
 //! Long work that a person began: every step is one transaction with the job's own row.
 
-use postrider_core::{Cursor, Job, JobId, JobKind, JobState, JobVerb, NewJob, Step, Timestamp};
+use postrider_core::{
+    Cursor, EventId, Job, JobId, JobKind, JobState, JobVerb, NewJob, Status, Step, Timestamp,
+};
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use super::act::Walk;
@@ -9,13 +11,13 @@ use super::{View, count, number, place_of, replay};
 use crate::error::Result;
 
 /// A job with what only the store knows of it.
-pub(crate) struct Work {
+pub(crate) struct Filed {
     pub(crate) job: Job,
     /// Rows with a higher place came later and are not meant.
     pub(crate) bound: i64,
 }
 
-impl Work {
+impl Filed {
     /// A cursor that is no place is that of another kind of job.
     fn by_now(self) -> Job {
         let at = place_of(self.job.cursor.as_ref());
@@ -70,44 +72,40 @@ fn bound(view: &View<'_>, kind: &JobKind) -> Result<i64> {
 
 /// One step. A job that is not running, or that is made of files, is answered as it is.
 pub(super) fn step(view: &View<'_>, id: &JobId, limit: u32) -> Result<Step> {
-    let mut work = load(view, id)?;
-    let kind = work.job.kind.clone();
-    let refused = match &kind {
-        _ if work.job.state != JobState::Running => Vec::new(),
-        JobKind::Restore(_) => Vec::new(),
-        JobKind::Replay(replay) => {
-            replay::step(view, &mut work, replay, limit)?;
-            Vec::new()
+    let mut filed = load(view, id)?;
+    let mut refused = Vec::new();
+    if filed.job.state == JobState::Running {
+        match filed.job.kind.clone() {
+            JobKind::Act(_) => refused = step_verb(view, &mut filed, limit)?,
+            JobKind::Replay(spec) => replay::step(view, &mut filed, &spec, limit)?,
+            JobKind::Restore(_) => {}
         }
-        JobKind::Act(_) => {
-            let Some(verb) = work.job.verb(Timestamp(view.standing.now)) else {
-                return Ok(Step {
-                    job: work.job,
-                    refused: Vec::new(),
-                });
-            };
-            let walk = Walk {
-                verb: &verb,
-                filter: &work.job.filter,
-                job: Some(&work.job),
-                from: place_of(work.job.cursor.as_ref())?,
-                bound: work.bound,
-                limit,
-                dry_run: false,
-            };
-            let walked = walk.go(view)?;
-            let job = &mut work.job;
-            job.cursor = Some(Cursor::at(walked.at.0, &walked.at.1));
-            job.state = match walked.done {
-                true => JobState::Done,
-                false => JobState::Running,
-            };
-            advance(view, job, walked.touched, walked.refused.len() as u64)?;
-            walked.refused
-        }
-    };
+    }
     let job = load(view, id)?.job;
     Ok(Step { job, refused })
+}
+
+fn step_verb(view: &View<'_>, filed: &mut Filed, limit: u32) -> Result<Vec<(EventId, Status)>> {
+    let Some(verb) = filed.job.verb(Timestamp(view.standing.now)) else {
+        return Ok(Vec::new());
+    };
+    let walk = Walk {
+        verb: &verb,
+        filter: &filed.job.filter,
+        job: Some(&filed.job),
+        from: place_of(filed.job.cursor.as_ref())?,
+        bound: filed.bound,
+        limit,
+        dry_run: false,
+    };
+    let walked = walk.go(view)?;
+    let job = &mut filed.job;
+    job.cursor = Some(Cursor::at(walked.at.0, &walked.at.1));
+    if walked.done {
+        job.state = JobState::Done;
+    }
+    advance(view, job, walked.touched, walked.refused.len() as u64)?;
+    Ok(walked.refused)
 }
 
 /// Writes how far a job has come, and what this step of it did.
@@ -181,7 +179,7 @@ pub(super) fn jobs(view: &View<'_>, only: Option<&JobId>, limit: u32) -> Result<
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         match (read(row)?, only) {
-            (Some(work), _) => jobs.push(work.by_now()),
+            (Some(filed), _) => jobs.push(filed.by_now()),
             (None, Some(id)) => return Err(Job::unreadable(id.as_str()).into()),
             (None, None) => {}
         }
@@ -199,31 +197,31 @@ pub(super) fn verbs(view: &View<'_>) -> Result<Vec<Job>> {
     let mut rows = statement.query([])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.extend(read(row)?.map(|work| work.job));
+        jobs.extend(read(row)?.map(|filed| filed.job));
     }
     Ok(jobs)
 }
 
 /// The job, which must be there.
-pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Work> {
+pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Filed> {
     let sql = view.sql(&format!("SELECT {COLUMNS} FROM {{outbox_job}} j WHERE id = ?1"));
     let mut statement = view.tx.prepare_cached(&sql)?;
     let found = statement
         .query_row([id.as_str()], |row| Ok(read(row)))
         .optional()?;
-    let work = found.ok_or_else(|| Job::unknown(id))??;
-    Ok(work.ok_or_else(|| Job::unreadable(id.as_str()))?)
+    let filed = found.ok_or_else(|| Job::unknown(id))??;
+    Ok(filed.ok_or_else(|| Job::unreadable(id.as_str()))?)
 }
 
 /// None: it is of a kind that this version does not know.
-fn read(row: &Row<'_>) -> Result<Option<Work>> {
+fn read(row: &Row<'_>) -> Result<Option<Filed>> {
     let id: String = row.get(0)?;
     let (kind, spec, state): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
     let known = JobKind::of_spec(&kind, &spec).zip(JobState::parse(&state));
     let Some(((kind, filter), state)) = known else {
         return Ok(None);
     };
-    Ok(Some(Work {
+    Ok(Some(Filed {
         job: Job {
             id: JobId::from(id.as_str()),
             kind,

@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Row, params};
 
 use super::arm::one_of;
-use super::job::{Work, advance};
+use super::job::{Filed, advance};
 use super::seen::{self, Seen};
 use super::{View, count, place_of};
 use crate::error::Result;
@@ -19,23 +19,23 @@ const VISITS: usize = 10_000;
 const ABOVE_ALL: &str = "\u{10ffff}";
 
 /// Makes up to `limit` further copies, as many as still have room beside the live flow.
-pub(super) fn step(view: &View<'_>, work: &mut Work, replay: &Replay, limit: u32) -> Result<()> {
-    let stuck = stuck(view, &work.job)?;
-    let room = Replay::room(work.job.waiting, stuck).min(limit) as usize;
-    let source = Source::of(work, replay);
-    let mut at = place_of(work.job.cursor.as_ref())?;
+pub(super) fn step(view: &View<'_>, filed: &mut Filed, replay: &Replay, limit: u32) -> Result<()> {
+    let stuck = stuck(view, &filed.job)?;
+    let room = Replay::room(filed.job.waiting, stuck).min(limit) as usize;
+    let source = Source::of(filed, replay);
+    let mut at = place_of(filed.job.cursor.as_ref())?;
     let (chosen, is_end) = source.choose(view, &mut at, room, replay.to.is_some())?;
     if is_end {
         // Behind its bound it reads no more, and keeps nothing from being removed.
-        at = (work.bound.saturating_add(1), String::new());
+        at = (filed.bound.saturating_add(1), String::new());
     }
     let copies = chosen.len();
-    copy(view, &work.job.id, replay, &source, &chosen)?;
-    work.job.cursor = Some(Cursor::at(at.0, &at.1));
-    if is_end && copies == 0 && work.job.waiting == 0 {
-        work.job.state = JobState::Done;
+    copy(view, &filed.job.id, replay, &source, &chosen)?;
+    filed.job.cursor = Some(Cursor::at(at.0, &at.1));
+    if is_end && copies == 0 && filed.job.waiting == 0 {
+        filed.job.state = JobState::Done;
     }
-    advance(view, &work.job, copies as u64, 0)
+    advance(view, &filed.job, copies as u64, 0)
 }
 
 /// How many copies wait behind a dead one of their key; counted only where they matter.
@@ -76,8 +76,8 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(work: &'a Work, replay: &Replay) -> Self {
-        let filter = &work.job.filter;
+    fn of(filed: &'a Filed, replay: &Replay) -> Self {
+        let filter = &filed.job.filter;
         let ids = one_of("event_id", filter.event_id.iter().map(EventId::as_str));
         let (table, index, (only, value)) = match (&replay.restored, ids) {
             (Some(job), _) => (
@@ -99,9 +99,9 @@ impl<'a> Source<'a> {
             only,
             value,
             since: replay.since.map_or(i64::MIN, |at| at.0),
-            until: replay.until(work.job.begun_at).map_or(i64::MAX, |at| at.0),
-            bound: work.bound,
-            begun_at: work.job.begun_at,
+            until: replay.until(filed.job.begun_at).map_or(i64::MAX, |at| at.0),
+            bound: filed.bound,
+            begun_at: filed.job.begun_at,
         }
     }
 

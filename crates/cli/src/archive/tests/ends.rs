@@ -42,6 +42,33 @@ async fn a_range_that_reaches_into_a_missing_folder_is_restored_in_part_and_says
     assert_eq!(opened.console.jobs(None, 10).await.unwrap().len(), jobs);
 }
 
+/// A job does not go back to a folder that was mounted after it had passed, and must not say that it has all of it.
+#[tokio::test]
+async fn a_folder_that_comes_back_behind_a_restore_is_told_as_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 40).await;
+    let first = write_until(&opened, &dir, 10_000).await.folder.unwrap();
+    write_until(&opened, &dir, 50_000).await;
+    let away = folder.path().join("away");
+    fs::rename(&first, &away).unwrap();
+    let range = Restore {
+        since: Some(Timestamp(5_000)),
+        until: None,
+    };
+    let part = restore(&opened, &dir, range, None, "ada", |_| {}).await.unwrap();
+    assert_eq!(part.missing.len(), 1, "{:?}", part.missing);
+    let again = async || {
+        let job = Some(part.job.id.clone());
+        let again = restore(&opened, &dir, Restore::default(), job, "ada", |_| {}).await;
+        again.unwrap().missing
+    };
+    assert_eq!(again().await, part.missing, "it is still away");
+    fs::rename(&away, &first).unwrap();
+    let missing = again().await;
+    assert!(missing[0].contains("5 rows"), "{missing:?}");
+}
+
 /// What is settled a moment later with an earlier time would be in no file, and be removed all the same.
 #[tokio::test]
 async fn what_may_still_be_followed_by_something_earlier_is_left_to_the_next_folder() {
