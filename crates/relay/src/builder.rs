@@ -83,8 +83,9 @@ impl Relay {
     /// wait for a later attempt, a time or a person stay parked. For tests, and for jobs that empty an outbox and
     /// end.
     ///
-    /// It waits while another relay is alive and holds a part of the outbox, while a destination is down, and while the
-    /// outbox is paused; [`Relay::drain_until`] can be ended.
+    /// It waits while another relay is alive and holds a part of the outbox, while the destination of what is queued is
+    /// down, and while the outbox is paused; [`Relay::drain_until`] can be ended. What one of several destinations does
+    /// not take is parked, and not waited for.
     pub async fn drain(&self) -> Report {
         self.drive(CancellationToken::new(), Until::Empty).await
     }
