@@ -325,7 +325,7 @@ async fn dead_ids(bench: &Bench) -> Vec<String> {
         ..Filter::default()
     };
     let (mut list, mut ids) = (List::first(1_000, filter), Vec::new());
-    loop {
+    for _ in 0..1_000 {
         let page = bench.console().list(list.clone()).await.expect("a listing");
         ids.extend(page.events.iter().map(|record| record.event_id.to_string()));
         list.from = page.next;
@@ -333,4 +333,5 @@ async fn dead_ids(bench: &Bench) -> Vec<String> {
             return ids;
         }
     }
+    panic!("the listing does not end");
 }
