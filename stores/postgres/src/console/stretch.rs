@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio_postgres::Statement;
+
 use super::View;
 use crate::error::Result;
 
@@ -86,6 +88,14 @@ impl Way {
         }
     }
 
+    /// A place that none is left behind.
+    pub(super) fn end(self, last: i64) -> i64 {
+        match self {
+            Way::Up => last,
+            Way::Down => 1,
+        }
+    }
+
     /// Whether places are left behind this one.
     pub(crate) fn goes_on(self, at: i64, last: i64) -> bool {
         match self {
@@ -155,12 +165,17 @@ pub(crate) async fn next_place(
     mut at: i64,
     last: i64,
 ) -> Result<Option<i64>> {
+    let sql = view.sql(&format!(
+        "SELECT EXISTS (SELECT 1 FROM {table} WHERE seq > $1 AND seq <= $2{only})"
+    ));
+    // Asked a dozen times, in a history of many days it takes longer to be understood than to be answered.
+    let any = view.client().prepare(&sql).await?;
     let mut size = STRETCH;
     loop {
         if !way.goes_on(at, last) {
             return Ok(None);
         }
-        if any(view, table, only, way.window(at, size)).await? {
+        if is_any(view, &any, way.window(at, size)).await? {
             break;
         }
         at = way.step(at, size);
@@ -168,16 +183,13 @@ pub(crate) async fn next_place(
     }
     while size > STRETCH {
         size /= 2;
-        if !any(view, table, only, way.window(at, size)).await? {
+        if !is_any(view, &any, way.window(at, size)).await? {
             at = way.step(at, size);
         }
     }
     Ok(Some(at))
 }
 
-async fn any(view: &View, table: &str, only: &str, (low, high): (i64, i64)) -> Result<bool> {
-    let sql = view.sql(&format!(
-        "SELECT EXISTS (SELECT 1 FROM {table} WHERE seq > $1 AND seq <= $2{only})"
-    ));
-    Ok(view.client().query_one(&sql, &[&low, &high]).await?.try_get(0)?)
+async fn is_any(view: &View, any: &Statement, (low, high): (i64, i64)) -> Result<bool> {
+    Ok(view.client().query_one(any, &[&low, &high]).await?.try_get(0)?)
 }

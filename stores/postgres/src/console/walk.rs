@@ -50,6 +50,8 @@ pub(super) struct Walk {
     size: i64,
     /// How many places of the history were looked at.
     walked: i64,
+    /// The last look at the history met no row at all, so that the next one may begin far from it.
+    gap: bool,
     /// The last place of all, once it was asked for.
     last: Option<i64>,
 }
@@ -74,6 +76,7 @@ impl Walk {
             found: VecDeque::new(),
             size: if is_worded { WORDED / 10 } else { STRETCH },
             walked: 0,
+            gap: false,
             last: None,
         })
     }
@@ -222,6 +225,11 @@ impl Walk {
         if way == Way::Down {
             self.at = self.at.min(last.saturating_add(1));
         }
+        // Only now that there is something to look for behind it: it takes a dozen statements.
+        if std::mem::take(&mut self.gap) && way.goes_on(self.at, last) {
+            let next = next_place(view, "{outbox_sent}", "", way, self.at, last).await?;
+            self.at = next.unwrap_or(way.end(last));
+        }
         if !way.goes_on(self.at, last) {
             self.ended = true;
             return Ok(());
@@ -245,14 +253,12 @@ impl Walk {
             self.saw(way, places, full);
             return Ok(());
         }
-        let mut reached = Some(way.step(self.at, self.size));
+        let reached = way.step(self.at, self.size);
         self.walked += self.size;
         budget.spend(self.size);
         self.size = budget.next(self.size, took, (self.size * 2).min(LONGEST));
-        if let Some(at) = reached.filter(|_| places.is_empty()) {
-            reached = next_place(view, "{outbox_sent}", "", way, at, last).await?;
-        }
-        self.saw(way, places, reached.filter(|at| way.goes_on(*at, last)));
+        self.gap = places.is_empty();
+        self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
         Ok(())
     }
 
