@@ -227,7 +227,8 @@ impl Purge {
     pub const WORD: &'static str = "purge";
 
     /// What is said of a replay that [kept](Purge::longest) the history for too long.
-    pub const FORGOTTEN: &'static str = "cancelled a replay: what it had still to read is far past its term; a longer retention keeps it longer";
+    pub const FORGOTTEN: &'static str = "cancelled a replay: what it had still to read is far past its \
+                                         term; a longer retention keeps it longer";
 
     /// Of what, as JSON: what the audit keeps. `exact` is that of the answer.
     pub fn detail(&self, exact: bool) -> String {

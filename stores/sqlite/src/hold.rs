@@ -17,7 +17,8 @@ impl Hold {
     pub(crate) fn find(connection: &Connection, tables: &Tables) -> Result<Option<Hold>> {
         let sql = tables.sql(
             "SELECT id, CAST(coalesce(cursor, '0') AS INTEGER) - 1 AS passed FROM {outbox_job}
-             WHERE kind = 'replay' AND state IN ('running', 'paused') AND (NOT json_valid(spec) OR json_extract(spec, '$.restored') IS NULL)
+             WHERE kind = 'replay' AND state IN ('running', 'paused')
+               AND (NOT json_valid(spec) OR json_extract(spec, '$.restored') IS NULL)
                AND CAST(coalesce(cursor, '0') AS INTEGER) <= bound
              ORDER BY passed LIMIT 1",
         );

@@ -28,8 +28,8 @@ struct Plan {
 }
 
 /// From the oldest of the days that are past their term up to the first of which a replay has still to read. History
-/// that has to be archived first ($2) is kept for longer where the archive ends before the term. The clock goes on until the days are dropped, but never by the day that lies between
-/// the end of one and its removal.
+/// that has to be archived first ($2) is kept for longer where the archive ends before the term. The clock goes on
+/// until the days are dropped, but never by the day that lies between the end of one and its removal.
 const PLAN: &str = "WITH hold AS ({hold}),
 term AS (
     SELECT greatest($1, extract(epoch FROM clock_timestamp() - $2::timestamptz)::double precision) AS kept
