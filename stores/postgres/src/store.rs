@@ -199,7 +199,8 @@ impl PgStore {
             in_bulk: true,
             ..Purge::of(Kept::History, term, 1)
         };
-        let (days, purged) = self.drop_days(&old).await?;
+        let drop_old = |view| async move { upkeep::drop_old(&view, &old).await };
+        let (days, purged) = self.view("looking after the history", drop_old).await?;
         if let Some(held) = purged.held {
             tracing::warn!(held, "days of the history are past their term and stay");
         }

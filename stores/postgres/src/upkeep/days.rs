@@ -88,7 +88,7 @@ fn dropped(row: &Row) -> Result<u64> {
 
 /// Drops the days that are past their term; answers how many, and what to say of it. The choice and the removal are one
 /// transaction, in which no replay can begin.
-pub(super) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)> {
+pub(crate) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)> {
     hold::no_more(view).await?;
     let Plan {
         keep,
@@ -109,7 +109,8 @@ pub(super) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)
     let purged = Purged {
         rows: rows.saturating_sub(left),
         exact: dropped == 0,
-        more,
+        // What can be removed row by row does not wait for who reads one of the days.
+        more: more || !purge.in_bulk,
         held: if more { Some(in_use()) } else { held },
         rest: None,
     };

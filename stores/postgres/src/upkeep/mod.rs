@@ -14,7 +14,7 @@ use postrider_core::{
     Purged, StoreError, Upkeep,
 };
 
-pub(crate) use days::maintain;
+pub(crate) use days::{drop_old, maintain};
 #[cfg(test)]
 pub(crate) use purge::{IS_GONE, PURGE};
 
@@ -46,17 +46,15 @@ impl Upkeep for PgStore {
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        Box::pin(async move {
-            let (doing, purge) = ("removing what is old", &purge);
+        Box::pin(self.view("removing what is old", move |view| async move {
             if purge.what == Kept::History && !purge.dry_run {
-                let (days, purged) = self.drop_days(purge).await?;
+                let (days, purged) = days::drop_old(&view, &purge).await?;
                 if days > 0 || purge.in_bulk {
-                    return Ok(purged);
+                    return purge::written_down(&view, &purge, purged).await;
                 }
             }
-            self.view(doing, |view| async move { purge::purge(&view, purge).await })
-                .await
-        })
+            purge::purge(&view, &purge).await
+        }))
     }
 
     fn forgotten(&self, older_than: Duration) -> BoxFuture<'_, Result<Option<JobId>, StoreError>> {
@@ -100,18 +98,5 @@ impl Upkeep for PgStore {
         Box::pin(self.view("counting what was restored", move |view| async move {
             restore::restored(&view, &job).await
         }))
-    }
-}
-
-impl PgStore {
-    /// Drops whole days of the history, and notes it; answers how many.
-    pub(crate) async fn drop_days(&self, purge: &Purge) -> Result<(u64, Purged), StoreError> {
-        self.view("removing what is old", |view| async move {
-            let (days, mut purged) = days::drop_old(&view, purge).await?;
-            // What can be removed row by row does not wait for who reads one of the days.
-            purged.more |= !purge.in_bulk;
-            Ok((days, purge::written_down(&view, purge, purged).await?))
-        })
-        .await
     }
 }
