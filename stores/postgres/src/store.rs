@@ -190,15 +190,18 @@ impl PgStore {
     /// Removes the days that are past their term. A replay that keeps them for too long is cancelled first, so that it
     /// does not end as if it had read them.
     async fn trim(&self, term: Duration) -> Result<u64, StoreError> {
+        let old = Purge {
+            in_bulk: true,
+            ..Purge::of(Kept::History, term, 1)
+        };
+        if !upkeep::is_any_due(self, &old).await? {
+            return Ok(0);
+        }
         while let Some(job) = self.forgotten(Purge::longest(term)).await? {
             self.steer(job.clone(), JobVerb::Cancel, "relay".to_owned())
                 .await?;
             tracing::warn!(%job, "{}", Purge::FORGOTTEN);
         }
-        let old = Purge {
-            in_bulk: true,
-            ..Purge::of(Kept::History, term, 1)
-        };
         let drop_old = |view| async move { upkeep::drop_old(&view, &old).await };
         let (days, purged) = self.view("looking after the history", drop_old).await?;
         if let Some(held) = purged.held {

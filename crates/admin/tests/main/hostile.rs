@@ -111,9 +111,9 @@ async fn a_crowd_that_reads_nothing_does_not_hide_that_we_live() {
     tokio::task::spawn_blocking(move || {
         let many = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200);
         let _crowd = crowd(address, 200, many.as_bytes());
-        // A client has a minute for all that it asks. The first 40,000 answers are computed meanwhile, which takes
-        // a busy machine seconds.
-        assert_alive_within(address, PATIENCE);
+        // A client has a minute for all that it asks. Up to 40,000 answers are computed meanwhile, which takes a busy
+        // machine seconds.
+        assert_alive_within(address, Duration::from_secs(10));
     })
     .await
     .unwrap();

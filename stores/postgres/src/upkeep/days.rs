@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider_core::{Purge, Purged, StoreError};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::hold;
 use crate::clock::{self, Micros};
@@ -59,6 +59,17 @@ async fn plan(view: &View, purge: &Purge) -> Result<Plan> {
     let (term, before) = (clock::seconds(purge.older_than), purge.before.map(Micros::from));
     let row = view.client().query_one(&sql, &[&term, &before]).await?;
     read(&row)
+}
+
+/// Whether a removal would find anything, a day that a replay keeps included. One statement by itself, which locks
+/// nothing: a relay asks every hour, and mostly there is none.
+pub(crate) async fn is_any_due(store: &PgStore, purge: &Purge) -> Result<bool, StoreError> {
+    let sql = store.tables().sql(&PLAN.replace("{hold}", &hold::sql()));
+    let (term, before) = (clock::seconds(purge.older_than), purge.before.map(Micros::from));
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&term, Type::FLOAT8), (&before, Type::TIMESTAMPTZ)];
+    let row = store.ask(DOING, LIMIT, &sql, &parameters).await?;
+    let plan = read(&row).map_err(|error| error.while_doing(DOING))?;
+    Ok(plan.days > 0 || plan.held.is_some())
 }
 
 fn read(row: &Row) -> Result<Plan> {

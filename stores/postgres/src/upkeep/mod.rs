@@ -14,7 +14,7 @@ use postrider_core::{
     Purged, StoreError, Upkeep,
 };
 
-pub(crate) use days::{drop_old, maintain};
+pub(crate) use days::{drop_old, is_any_due, maintain};
 #[cfg(test)]
 pub(crate) use purge::{IS_GONE, PURGE};
 
