@@ -124,7 +124,7 @@ impl<'a> Search<'a> {
     async fn next(&mut self, view: &View, wanted: usize) -> Result<Found> {
         while let Some(index) = self.least_far() {
             let walk = &self.walks[index];
-            let is_late = walk.at != self.from && self.budget.is_spent() && !walk.ends_soon(self.filter);
+            let is_late = walk.at != self.from && self.budget.is_spent() && !walk.ends_soon();
             if is_late || self.known(walk.at) >= wanted {
                 break;
             }

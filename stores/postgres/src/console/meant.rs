@@ -6,7 +6,7 @@ use postrider_core::{EventId, Filter, Status};
 use crate::clock;
 use crate::row::storable;
 
-/// The key as people see it.
+/// The key as people see it. The history has an index of this expression.
 pub(super) const KEY: &str = "coalesce(event_key, aggregate_type || '/' || aggregate_id)";
 
 /// When an event was made.
@@ -78,9 +78,6 @@ impl Meant {
         self.hashed("event_type", &types, table);
         let keys = self.parameters(filter.key.iter().map(String::as_str));
         self.hashed(KEY, &keys, table);
-        if table == Table::Sent {
-            self.keys_of_history(&filter.key, &keys);
-        }
     }
 
     fn parameters<'a>(&mut self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -105,26 +102,6 @@ impl Meant {
             self.one_of(&format!("md5({column})"), &hashes);
         }
         self.one_of(column, values);
-    }
-
-    /// The history knows which stretches may hold a key that was given, or an id of an aggregate: what stands behind
-    /// any slash of the key may be one.
-    fn keys_of_history(&mut self, keys: &[String], values: &[String]) {
-        // With more slashes than that nothing is ruled out.
-        if keys.is_empty() || keys.iter().any(|key| key.matches('/').count() > 8) {
-            return;
-        }
-        let mut either: Vec<String> = values
-            .iter()
-            .map(|value| format!("event_key = {value}"))
-            .collect();
-        for key in keys {
-            for (at, _) in key.match_indices('/') {
-                let id = self.parameter(&key[at + 1..]);
-                either.push(format!("aggregate_id = {id}"));
-            }
-        }
-        self.sql.push_str(&format!(" AND ({})", either.join(" OR ")));
     }
 
     fn ages(&mut self, filter: &Filter, table: Table, now: i64) {

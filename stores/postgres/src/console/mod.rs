@@ -4,6 +4,7 @@ mod act;
 mod audit;
 mod control;
 mod edit;
+mod history;
 mod job;
 mod line;
 mod list;

@@ -5,17 +5,15 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use postrider_core::Filter;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::View;
+use super::history::History;
 use super::meant::{Meant, Table, labels, only_heads};
 use super::record::Place;
-use super::stretch::{Budget, LONGEST, STRETCH, Way, last_place, next_place};
+use super::stretch::{Budget, LONGEST, STRETCH, Way};
 use crate::error::Result;
-
-/// How many places are walked in search of a key or a type, which have an index of their own: whoever has come often
-/// stands among these, and the index costs as much as some 100,000 places however little it finds.
-const WALKED: i64 = 16_384;
 
 /// Parked rows whose word is looked up in one go, where the filter asks for it: each costs a look at its key.
 pub(super) const WORDED: i64 = 10_000;
@@ -39,7 +37,7 @@ const HEADS: &str = "(
 /// How far one table was searched.
 pub(super) struct Walk {
     table: Table,
-    meant: Meant,
+    pub(super) meant: Meant,
     /// Everything up to here was looked at.
     pub(super) at: i64,
     /// All of it was.
@@ -47,21 +45,21 @@ pub(super) struct Walk {
     /// What was found and not answered, in order.
     pub(super) found: VecDeque<Place>,
     /// How many the next look takes: places of the history, rows of the others.
-    size: i64,
-    /// How many places of the history were looked at.
-    walked: i64,
+    pub(super) size: i64,
     /// The last look at the history met no row at all, so that the next one may begin far from it.
-    gap: bool,
-    /// The last place of all, once it was asked for.
-    last: Option<i64>,
+    pub(super) gap: bool,
+    /// How often it was searched by its index.
+    pub(super) leaps: u32,
+    /// What is known of the history, once it was asked for.
+    pub(super) history: Option<History>,
 }
 
 /// What a look is for.
-struct Look<'a> {
-    view: &'a View,
-    filter: &'a Filter,
-    way: Way,
-    wanted: usize,
+pub(super) struct Look<'a> {
+    pub(super) view: &'a View,
+    pub(super) filter: &'a Filter,
+    pub(super) way: Way,
+    pub(super) wanted: usize,
 }
 
 impl Walk {
@@ -75,15 +73,10 @@ impl Walk {
             ended: false,
             found: VecDeque::new(),
             size: if is_worded { WORDED / 10 } else { STRETCH },
-            walked: 0,
             gap: false,
-            last: None,
+            leaps: 0,
+            history: None,
         })
-    }
-
-    /// Whether an index leads to all that is left, so that it is not worth another page.
-    pub(super) fn ends_soon(&self, filter: &Filter) -> bool {
-        self.table == Table::Sent && (!filter.key.is_empty() || !filter.event_type.is_empty())
     }
 
     /// Looks at what comes next, for so many places at most. However late it is, it comes further.
@@ -112,7 +105,7 @@ impl Walk {
     }
 
     /// Takes in what a look has found, and how far it has come; none: to the end.
-    fn saw(&mut self, way: Way, mut places: Vec<Place>, reached: Option<i64>) {
+    pub(super) fn saw(&mut self, way: Way, mut places: Vec<Place>, reached: Option<i64>) {
         places.sort_unstable();
         places.dedup();
         match way {
@@ -209,83 +202,33 @@ impl Walk {
         self.saw(look.way, places, reached);
         Ok(())
     }
-
-    /// A stretch of the history.
-    async fn history(&mut self, look: &Look<'_>, budget: &mut Budget) -> Result<()> {
-        let Look {
-            view, filter, way, ..
-        } = *look;
-        if !filter.event_id.is_empty() {
-            return self.directly(look, "seq").await;
-        }
-        let last = match self.last {
-            Some(last) => last,
-            None => *self.last.insert(last_place(view).await?),
-        };
-        if way == Way::Down {
-            self.at = self.at.min(last.saturating_add(1));
-        }
-        // Only now that there is something to look for behind it: it takes a dozen statements.
-        if std::mem::take(&mut self.gap) && way.goes_on(self.at, last) {
-            let next = next_place(view, "{outbox_sent}", "", way, self.at, last).await?;
-            self.at = next.unwrap_or(way.end(last));
-        }
-        if !way.goes_on(self.at, last) {
-            self.ended = true;
-            return Ok(());
-        }
-        if self.ends_soon(filter) && (budget.is_spent() || self.walked >= WALKED) {
-            // What was not found so far is rare, and its index tells which stretches cannot hold it.
-            // A sum is no condition of the index by place, which the planner would prefer.
-            return self.directly(look, "seq + 0").await;
-        }
-        let (low, high) = way.window(self.at, self.size);
-        let sql = format!(
-            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= {high}{} ORDER BY seq {} LIMIT $2",
-            self.meant.sql,
-            way.order()
-        );
-        let began = Instant::now();
-        let (places, full) = first(look, &sql, low, &self.meant).await?;
-        let took = began.elapsed();
-        if full.is_some() {
-            self.size = STRETCH;
-            self.saw(way, places, full);
-            return Ok(());
-        }
-        let reached = way.step(self.at, self.size);
-        self.walked += self.size;
-        budget.spend(self.size);
-        self.size = budget.next(self.size, took, (self.size * 2).min(LONGEST));
-        self.gap = places.is_empty();
-        self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
-        Ok(())
-    }
-
-    /// The history by an index that leads to what is meant.
-    async fn directly(&mut self, look: &Look<'_>, place: &str) -> Result<()> {
-        let sql = format!(
-            "SELECT seq, event_id FROM {{outbox_sent}} WHERE {place} {} $1{} ORDER BY seq {} LIMIT $2",
-            look.way.beyond(),
-            self.meant.sql,
-            look.way.order()
-        );
-        let (places, full) = first(look, &sql, self.at, &self.meant).await?;
-        self.saw(look.way, places, full);
-        Ok(())
-    }
 }
 
 /// The first places that a statement answers from one on, and the last of them where there may be more.
-async fn first(look: &Look<'_>, sql: &str, at: i64, meant: &Meant) -> Result<(Vec<Place>, Option<i64>)> {
+pub(super) async fn first(
+    look: &Look<'_>,
+    sql: &str,
+    at: i64,
+    meant: &Meant,
+) -> Result<(Vec<Place>, Option<i64>)> {
     let wanted = i64::try_from(look.wanted).unwrap_or(i64::MAX);
-    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &wanted];
+    let places = some(look, sql, at, wanted, meant).await?;
+    let last = places.last().map(|last| last.0);
+    let is_full = places.len() >= look.wanted;
+    Ok((places, last.filter(|_| is_full)))
+}
+
+/// The places that a statement answers from one on, so many at most.
+pub(super) async fn some(
+    look: &Look<'_>,
+    sql: &str,
+    at: i64,
+    most: i64,
+    meant: &Meant,
+) -> Result<Vec<Place>> {
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&at, &most];
     values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
     let rows = look.view.client().query(&look.view.sql(sql), &values).await?;
-    let mut places: Vec<Place> = Vec::with_capacity(rows.len());
-    for row in &rows {
-        places.push((row.try_get(0)?, row.try_get(1)?));
-    }
-    let last = places.last().map(|last| last.0);
-    Ok((places, last.filter(|_| rows.len() >= look.wanted)))
+    let place = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
+    rows.iter().map(place).collect()
 }

@@ -58,13 +58,13 @@ pub(super) async fn index(store: &PgStore) -> Result<u64, StoreError> {
 
 /// Nothing can be added to tables of somebody else.
 const MISSING: &str = "SELECT format('%I.%I', n.nspname, c.relname), quote_ident(n.nspname),
-         quote_ident(c.relname || '_bloom'),
-         substring(pg_get_indexdef(to_regclass('{outbox_sent_bloom}')) FROM ' USING .*')
+         quote_ident(c.relname || '_search'),
+         substring(pg_get_indexdef(to_regclass('{outbox_sent_search}')) FROM ' USING .*')
      FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE i.inhparent = to_regclass('{outbox_sent}') AND to_regclass('{outbox_sent_bloom}') IS NOT NULL
+     WHERE i.inhparent = to_regclass('{outbox_sent}') AND to_regclass('{outbox_sent_search}') IS NOT NULL
        AND pg_has_role(c.relowner, 'USAGE')
        AND NOT EXISTS (SELECT 1 FROM pg_index x JOIN pg_inherits a ON a.inhrelid = x.indexrelid
-                       WHERE x.indrelid = c.oid AND a.inhparent = to_regclass('{outbox_sent_bloom}'))
+                       WHERE x.indrelid = c.oid AND a.inhparent = to_regclass('{outbox_sent_search}'))
      ORDER BY c.relname DESC";
 
 async fn missing(work: &Work) -> Result<Vec<Day>> {
@@ -98,6 +98,6 @@ fn statements(tables: &Tables, day: &Day) -> [String; 4] {
         tables.sql(alone),
         format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{index}"),
         format!("CREATE INDEX CONCURRENTLY {index} ON {table}{how}"),
-        tables.sql("ALTER INDEX {outbox_sent_bloom} ATTACH PARTITION ") + &format!("{schema}.{index}"),
+        tables.sql("ALTER INDEX {outbox_sent_search} ATTACH PARTITION ") + &format!("{schema}.{index}"),
     ]
 }

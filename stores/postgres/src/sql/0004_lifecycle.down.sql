@@ -1,7 +1,7 @@
 DROP VIEW {outbox_events};
 DROP VIEW {outbox_parked_status};
 DROP FUNCTION {outbox_forget_audit}(interval, integer);
-DROP INDEX {outbox_sent_bloom};
+DROP INDEX {outbox_sent_search};
 DROP INDEX {outbox_parked_time};
 DROP INDEX {outbox_parked_heads};
 DELETE FROM {outbox_parked} WHERE seq < 0;

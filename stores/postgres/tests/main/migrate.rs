@@ -29,11 +29,11 @@ fn fill_history(db: &Db, days: u32) {
     ));
 }
 
-const INDEXED: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent_bloom'::regclass";
+const INDEXED: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_sent_search'::regclass";
 const BEGUN: &str =
     "SELECT count(*) FROM pg_index WHERE NOT indisvalid AND indrelid::regclass::text LIKE 'outbox_sent_2%'";
 const IS_COMPLETE: &str =
-    "SELECT indisvalid::int FROM pg_index WHERE indexrelid = 'outbox_sent_bloom'::regclass";
+    "SELECT indisvalid::int FROM pg_index WHERE indexrelid = 'outbox_sent_search'::regclass";
 
 /// Fault A24. Somebody looks at the parked rows and forgets to end the transaction. The migration waits for him, and
 /// nobody else waits for the migration.

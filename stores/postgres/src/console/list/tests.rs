@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use postrider_core::{Schema, Status};
+use postrider_core::{Console, Schema, Status};
 use postrider_testkit::servers::{Postgres, TestDatabase};
 
+use tokio_postgres::types::ToSql;
+
+use super::super::history::searched;
+use super::super::meant::Meant;
 use super::super::walk::WORDED;
 use super::*;
 use crate::{PgOptions, PgStore};
@@ -36,6 +40,16 @@ impl Outbox {
              SELECT seq, destination, 0, 0, key, md5(key)::uuid, 'e' || seq, 'T', 'A', key, '{{}}', 1, false,
                  now() + due_in, 0, 0, false, now(), now()
              FROM ({rows}) r (seq, destination, key, due_in)"
+        ));
+    }
+
+    /// Rows of the history, of the places, keys and types that a statement answers, and of this many days ago.
+    fn publish(&self, rows: &str, days: u32) {
+        self.sql(&format!(
+            "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, enqueued_at,
+                 outcome, published_at)
+             SELECT seq, 'd', 'e' || seq, type, 'A', key, now(), 'published', now() - {days} * interval '1 day'
+             FROM ({rows}) r (seq, key, type)"
         ));
     }
 
@@ -146,5 +160,104 @@ async fn a_page_without_time_comes_further_and_drops_nothing() {
         assert!(pages < 20, "and not one by one: {pages}");
         let (places, _) = outbox.places(needle.clone(), newest_first, PATIENCE).await;
         assert_eq!(places, wanted, "with time");
+    }
+}
+
+/// Common before 60,000 and never since, a key of few and a type of one, in a history with a gap, of two days. Looks that
+/// leap too far are made again, and each row comes once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_searched_for_in_leaps_comes_whole_and_in_order() {
+    let outbox = Outbox::new().await;
+    let rows = "SELECT n, CASE WHEN n % 20000 = 5 THEN 'few' WHEN n % 3 = 0 AND n < 60000 THEN 'many' ELSE 'k' || n END,
+                    CASE n WHEN 70001 THEN 'One' ELSE 'T' END";
+    outbox.publish(&format!("{rows} FROM generate_series(1, 80000) n"), 1);
+    outbox.publish(&format!("{rows} FROM generate_series(140000, 190000) n"), 0);
+    outbox.sql("VACUUM outbox_sent");
+    outbox.sql("SELECT setval('outbox_seq', 300000)");
+    let key = |key: &str| Filter {
+        key: vec![key.to_owned()],
+        ..Filter::default()
+    };
+    let of_type = Filter {
+        event_type: vec!["One".to_owned()],
+        ..Filter::default()
+    };
+    let few: Vec<u128> = vec![5, 20_005, 40_005, 60_005, 140_005, 160_005, 180_005];
+    for (filter, wanted) in [
+        (key("A/few"), few.as_slice()),
+        (of_type, &[70_001]),
+        (key("A/nobody"), &[]),
+    ] {
+        for newest_first in [false, true] {
+            let mut wanted = wanted.to_vec();
+            if newest_first {
+                wanted.reverse();
+            }
+            for patience in [PATIENCE, Duration::ZERO] {
+                let (places, pages) = outbox.places(filter.clone(), newest_first, patience).await;
+                assert_eq!(places, wanted, "{filter:?} within {patience:?}");
+                assert_eq!(pages, 1, "{filter:?} is rare enough for one page");
+            }
+        }
+    }
+    let list = List {
+        newest_first: true,
+        ..List::first(50, key("A/many"))
+    };
+    let many = outbox.store.list(list).await.expect("a page").events;
+    let places: Vec<u128> = many.iter().map(|record| record.seq.0).collect();
+    let wanted: Vec<u128> = (0..60_000)
+        .rev()
+        .filter(|n| n % 3 == 0 && n % 20_000 != 5)
+        .take(50)
+        .collect();
+    assert_eq!(places, wanted);
+}
+
+/// The planner knows nothing of the days, too little, or all: only the index of keys and types has what is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_is_led_by_its_index() {
+    let outbox = Outbox::new().await;
+    let some = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+    let filters = [
+        Filter {
+            key: some(&["A/7"]),
+            ..Filter::default()
+        },
+        Filter {
+            key: some(&["A/7", "8"]),
+            event_type: some(&["T", "U"]),
+            status: vec![Status::Published],
+            ..Filter::default()
+        },
+    ];
+    for step in [
+        "SELECT 1",
+        "INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, outcome, published_at)
+         SELECT n, 'e' || n, 'T', 'A', n::text, 'published', now() - n % 2 * interval '1 day'
+         FROM generate_series(1, 20000) n",
+        "ANALYZE outbox_sent",
+        "VACUUM outbox_sent",
+    ] {
+        outbox.sql(step);
+        for filter in filters.clone() {
+            let explain = move |view: View| async move {
+                let meant = Meant::of(&filter, Table::Sent, view.now, 3).expect("something is meant");
+                let sql = view.sql(&format!("EXPLAIN {}", searched(15_000, &meant)));
+                let mut values: Vec<&(dyn ToSql + Sync)> = vec![&10_000_i64, &51_i64];
+                values.extend(meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+                let lines = view.client().query(&sql, &values).await?;
+                Ok(lines.iter().map(|line| line.get::<_, String>(0)).collect::<Vec<_>>())
+            };
+            let plan = outbox.store.still("a plan", explain).await.expect("a plan");
+            let scans = |line: &&String| line.contains("Index Scan on");
+            let led = |line: &String| line.contains("_search");
+            assert!(plan.iter().filter(scans).all(led), "after {step}:\n{}", plan.join("\n"));
+            let walked = |line: &String| line.contains("Seq Scan") || line.contains("Index Scan using");
+            assert!(!plan.iter().any(walked), "after {step}:\n{}", plan.join("\n"));
+            let bounded = |line: &&String| line.contains("Index Cond") && line.contains("(seq + 0) <= 15000");
+            let conditions = plan.iter().filter(|line| line.contains("Index Cond")).count();
+            assert!(conditions > 0 && plan.iter().filter(bounded).count() == conditions, "{}", plan.join("\n"));
+        }
     }
 }

@@ -1,0 +1,154 @@
+//! The history of a listing, look by look: stretch by stretch, or in leaps where the index of keys and types tells which
+//! stretches cannot hold what is asked for.
+
+use std::time::Instant;
+
+use postrider_core::Filter;
+
+use super::View;
+use super::meant::Meant;
+use super::stretch::{Budget, LONGEST, STRETCH, Way, last_place, next_place};
+use super::walk::{Look, Walk, first, some};
+use crate::error::Result;
+
+/// How many times more places the next look takes where an index leads to what is asked for: to find nothing costs the
+/// same in many places as in few.
+const LEAP: i64 = 8;
+
+/// So many rows of a look that leaps, and it has leapt too far: each may cost a stretch of its own.
+const CROWD: i64 = 256;
+
+/// So many leaps are made for a page even when its time is over: they come to the end of any history that holds little of
+/// what is asked for, and where they are slow they are as slow on every page.
+const LEAPS: u32 = 8;
+
+/// The history as a whole.
+#[derive(Clone, Copy)]
+pub(super) struct History {
+    /// No row has a higher place.
+    last: i64,
+    /// The index by key and type leads to what is meant, on every day.
+    is_searched: bool,
+}
+
+impl Walk {
+    /// Whether it is near its end, so that it is not worth another page.
+    pub(super) fn ends_soon(&self) -> bool {
+        self.history.is_some_and(|history| history.is_searched) && self.leaps < LEAPS
+    }
+
+    /// A stretch of the history.
+    pub(super) async fn history(&mut self, look: &Look<'_>, budget: &mut Budget) -> Result<()> {
+        let Look { view, way, .. } = *look;
+        if !look.filter.event_id.is_empty() {
+            return self.by_id(look).await;
+        }
+        let history = match self.history {
+            Some(history) => history,
+            None => *self.history.insert(History::of(view, look.filter).await?),
+        };
+        let last = history.last;
+        if way == Way::Down {
+            self.at = self.at.min(last.saturating_add(1));
+        }
+        // Only now that there is something to look for behind it: it takes a dozen statements.
+        if std::mem::take(&mut self.gap) && way.goes_on(self.at, last) {
+            let next = next_place(view, "{outbox_sent}", "", way, self.at, last).await?;
+            self.at = next.unwrap_or(way.end(last));
+        }
+        if !way.goes_on(self.at, last) {
+            self.ended = true;
+            return Ok(());
+        }
+        match history.is_searched {
+            true => self.leap(look, last, budget).await,
+            false => self.stretch(look, last, budget).await,
+        }
+    }
+
+    /// The next places, row by row.
+    async fn stretch(&mut self, look: &Look<'_>, last: i64, budget: &mut Budget) -> Result<()> {
+        let way = look.way;
+        let (low, high) = way.window(self.at, self.size);
+        let sql = format!(
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= {high}{} ORDER BY seq {} LIMIT $2",
+            self.meant.sql,
+            way.order()
+        );
+        let began = Instant::now();
+        let (places, full) = first(look, &sql, low, &self.meant).await?;
+        let took = began.elapsed();
+        if full.is_some() {
+            self.size = STRETCH;
+            self.saw(way, places, full);
+            return Ok(());
+        }
+        let reached = way.step(self.at, self.size);
+        budget.spend(self.size);
+        self.size = budget.next(self.size, took, (self.size * 2).min(LONGEST));
+        self.gap = places.is_empty();
+        self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
+        Ok(())
+    }
+
+    /// The next places by the index of keys and types, farther each time. Rows come in no order, because to sort them
+    /// all of them would have to be read: where there are too many the look was for nothing, and a shorter one follows.
+    async fn leap(&mut self, look: &Look<'_>, last: i64, budget: &mut Budget) -> Result<()> {
+        let way = look.way;
+        let crowd = CROWD.max(i64::try_from(look.wanted).unwrap_or(CROWD));
+        let (low, high) = way.window(self.at, self.size);
+        let sql = searched(high, &self.meant);
+        let places = some(look, &sql, low, crowd, &self.meant).await?;
+        self.leaps += 1;
+        budget.spend(STRETCH);
+        if i64::try_from(places.len()).is_ok_and(|rows| rows >= crowd) {
+            if self.size > STRETCH {
+                self.size = (self.size / LEAP).max(STRETCH);
+                return Ok(());
+            }
+            return self.stretch(look, last, budget).await;
+        }
+        let reached = way.step(self.at, self.size);
+        self.size = self.size.saturating_mul(LEAP);
+        self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
+        Ok(())
+    }
+
+    /// The history by its index of ids.
+    async fn by_id(&mut self, look: &Look<'_>) -> Result<()> {
+        let sql = format!(
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq {} $1{} ORDER BY seq {} LIMIT $2",
+            look.way.beyond(),
+            self.meant.sql,
+            look.way.order()
+        );
+        let (places, full) = first(look, &sql, self.at, &self.meant).await?;
+        self.saw(look.way, places, full);
+        Ok(())
+    }
+}
+
+impl History {
+    async fn of(view: &View, filter: &Filter) -> Result<Self> {
+        let is_named = !filter.key.is_empty() || !filter.event_type.is_empty();
+        Ok(Self {
+            last: last_place(view).await?,
+            is_searched: is_named && is_searched(view).await?,
+        })
+    }
+}
+
+/// Rows up to a place, by the index of keys and types: of what the statement asks no other index has a column.
+pub(super) fn searched(high: i64, meant: &Meant) -> String {
+    format!(
+        "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq + 0 > $1 AND seq + 0 <= {high}{} LIMIT $2",
+        meant.sql
+    )
+}
+
+/// Whether every day has the index of keys and types: then it is valid as a whole.
+async fn is_searched(view: &View) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_index
+                              WHERE indexrelid = to_regclass('{outbox_sent_search}') AND indisvalid)";
+    Ok(view.client().query_one(&view.sql(sql), &[]).await?.try_get(0)?)
+}
