@@ -6,6 +6,7 @@
 //! - [`by_hand`]: a relay without an engine, for tests of a store.
 //! - [`effects`]: a database in memory in which effects happen once.
 //! - [`faulty`]: scripted faults for any sink and any store.
+//! - [`forward`]: consoles that stand before another one.
 //! - [`ledger`]: the checker that counts what was lost, invented, doubled and reordered.
 //! - [`crash`] and [`process`]: real processes, ended at named points, killed and frozen.
 //! - [`servers`] and [`proxy`]: real servers, and a network between them and us that fails on request.
@@ -20,6 +21,7 @@ pub mod by_hand;
 pub mod crash;
 pub mod effects;
 pub mod faulty;
+pub mod forward;
 pub mod inbox;
 pub mod ledger;
 pub mod log;

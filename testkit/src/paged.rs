@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, InForce, Job, JobId, List,
-    Listing, RecordedRoute, SentPage, Seq, Stats, Status, StoreError, Timestamp,
-};
+use postrider_core::*;
 
-use crate::MemoryStore;
+use crate::forward::Answer;
+use crate::{MemoryStore, forward_console};
 
 /// How long a page takes, as on SQLite.
 const PAGE: Duration = Duration::from_millis(150);
@@ -50,8 +48,6 @@ fn refused() -> EventRecord {
     }
 }
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
 impl Console for Paged {
     fn stats(&self) -> Answer<'_, Stats> {
         Box::pin(async {
@@ -83,31 +79,5 @@ impl Console for Paged {
         })
     }
 
-    fn show(&self, id: EventId) -> Answer<'_, Vec<EventRecord>> {
-        self.store.show(id)
-    }
-
-    fn sent(&self, event_type: Option<String>, limit: u32, after: Option<Cursor>) -> Answer<'_, SentPage> {
-        self.store.sent(event_type, limit, after)
-    }
-
-    fn groups(&self) -> Answer<'_, Vec<Group>> {
-        self.store.groups()
-    }
-
-    fn act(&self, act: Act) -> Answer<'_, Chunk> {
-        self.store.act(act)
-    }
-
-    fn control(&self, control: Control, actor: String) -> Answer<'_, ()> {
-        self.store.control(control, actor)
-    }
-
-    fn controls(&self) -> Answer<'_, Vec<InForce>> {
-        self.store.controls()
-    }
-
-    fn jobs(&self, only: Option<JobId>, limit: u32) -> Answer<'_, Vec<Job>> {
-        self.store.jobs(only, limit)
-    }
+    forward_console!(store: show, sent, groups, act, control, controls, jobs);
 }

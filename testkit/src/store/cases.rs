@@ -187,6 +187,7 @@ cases! { $ store_suite, store, "Store"
     }
     pages {
         pages_of_any_state_give_every_event_once_and_come_further [Console Lists];
+        an_event_of_many_destinations_is_found_by_any_of_them [Console Lists Edits];
     }
     job {
         a_job_goes_on_where_it_was_killed [Console Jobs];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use postrider_core::{Filter, Leaves, List, Park, Settled, Status, Verb};
+use postrider_core::{Edit, Filter, Leaves, List, Park, Payload, Settled, Status, Verb};
 
 use super::bench::Bench;
 use super::words::{dead, decided, event, refused, to, waiting};
@@ -13,6 +13,9 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// How often each kind of event is there: more often than a page has room.
 const ROUNDS: usize = 4;
+
+/// Destinations of one event.
+const WIDE: usize = 1_200;
 
 /// An event, and the states in which it is at one of its destinations or another.
 type Stands = (String, Vec<Status>);
@@ -35,22 +38,59 @@ pub(super) async fn pages_of_any_state_give_every_event_once_and_come_further(be
         let meant = all.iter().filter(|(_, stands)| stands.contains(&status));
         let meant: Vec<&str> = meant.map(|(id, _)| id.as_str()).collect();
         assert!(meant.len() >= ROUNDS, "{status:?}: {meant:?}");
-        follow(&bench, vec![status], &meant).await;
+        follow(&bench, with(vec![status]), &meant).await;
     }
     let meant: Vec<&str> = all.iter().map(|(id, _)| id.as_str()).collect();
-    follow(&bench, Vec::new(), &meant).await;
+    follow(&bench, Filter::default(), &meant).await;
+}
+
+/// There are more of them than any store looks at in one go, and one is in another state than the rest, wherever it
+/// stands among them.
+pub(super) async fn an_event_of_many_destinations_is_found_by_any_of_them(bench: Bench) {
+    let places = ["a", "n", "z"];
+    let events: Vec<_> = places.iter().map(|id| event(id, id)).collect();
+    let (relay, rows) = bench.queued(&events).await;
+    let wide = rows.iter().zip(places).map(|(row, dead_at)| {
+        let held = (0..WIDE).map(|number| waiting(&format!("m{number}")));
+        let parked = held.chain([dead(Some(dead_at))]).collect();
+        let sent = Vec::new();
+        decided(row, Leaves::Decided { sent, parked })
+    });
+    let settled = relay.settle(wide.collect(), Vec::new()).await;
+    assert_eq!(settled, [Settled::Done; 3]);
+    follow(&bench, with(vec![Status::DeadLetter]), &places).await;
+    for id in places {
+        let filter = Filter {
+            destination: Some(to(id)),
+            ..Filter::default()
+        };
+        follow(&bench, filter, &[id]).await;
+        let edit = Edit {
+            event_id: id.into(),
+            destination: Some(to(id)),
+            payload: Payload::Text("{}".to_owned()),
+            content_type: None,
+            dry_run: false,
+            actor: "ann".to_owned(),
+        };
+        let edited = bench.console().edit(edit).await.expect("an answer");
+        assert_eq!((edited.touched, edited.refused), (1, Vec::new()), "{id}");
+    }
+}
+
+fn with(status: Vec<Status>) -> Filter {
+    Filter {
+        status,
+        ..Filter::default()
+    }
 }
 
 /// Goes through all pages from either end.
-async fn follow(bench: &Bench, status: Vec<Status>, meant: &[&str]) {
+async fn follow(bench: &Bench, filter: Filter, meant: &[&str]) {
     for (limit, newest_first) in [(1, false), (2, false), (1, true), (2, true)] {
-        let filter = Filter {
-            status: status.clone(),
-            ..Filter::default()
-        };
         let mut list = List {
             newest_first,
-            ..List::first(limit, filter)
+            ..List::first(limit, filter.clone())
         };
         let (mut found, mut cursors) = (Vec::new(), BTreeSet::new());
         loop {
@@ -60,15 +100,15 @@ async fn follow(bench: &Bench, status: Vec<Status>, meant: &[&str]) {
             list.from = page.next;
             let Some(next) = &list.from else { break };
             let is_new = cursors.insert(next.0.clone());
-            assert!(is_new, "{status:?}, {limit} a page: {} again", next.0);
-            assert!(cursors.len() < 100, "{status:?}, {limit} a page: {cursors:?}");
+            assert!(is_new, "{filter:?}, {limit} a page: {} again", next.0);
+            assert!(cursors.len() < 100, "{filter:?}, {limit} a page: {cursors:?}");
         }
         if newest_first {
             found.reverse();
         }
         assert_eq!(
             found, meant,
-            "{status:?}, {limit} a page, newest first: {newest_first}"
+            "{filter:?}, {limit} a page, newest first: {newest_first}"
         );
     }
 }

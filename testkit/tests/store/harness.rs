@@ -8,16 +8,21 @@ use postrider_testkit::memory::MemoryTx;
 use postrider_testkit::model::NewRow;
 use postrider_testkit::store::{Feature, StoreCapabilities, StoreHarness, TestOutbox, Writer};
 
+#[derive(Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) shards: u16,
-    pub(crate) wrap: fn(MemoryStore) -> Arc<dyn Store>,
+    pub(crate) store: fn(MemoryStore) -> Arc<dyn Store>,
+    pub(crate) console: fn(MemoryStore) -> Arc<dyn Console>,
+    pub(crate) upkeep: fn(MemoryStore) -> Arc<dyn Upkeep>,
 }
 
 impl Memory {
     pub(crate) fn plain(shards: u16) -> Self {
         Self {
             shards,
-            wrap: |store| Arc::new(store),
+            store: |store| Arc::new(store),
+            console: |store| Arc::new(store),
+            upkeep: |store| Arc::new(store),
         }
     }
 }
@@ -34,7 +39,7 @@ impl StoreHarness for Memory {
         Box::pin(async move {
             Box::new(Outbox {
                 store: MemoryStore::new(self.shards),
-                wrap: self.wrap,
+                given: *self,
             }) as Box<dyn TestOutbox>
         })
     }
@@ -42,12 +47,12 @@ impl StoreHarness for Memory {
 
 struct Outbox {
     store: MemoryStore,
-    wrap: fn(MemoryStore) -> Arc<dyn Store>,
+    given: Memory,
 }
 
 impl TestOutbox for Outbox {
     fn open(&self) -> BoxFuture<'_, Arc<dyn Store>> {
-        Box::pin(async move { (self.wrap)(self.store.clone()) })
+        Box::pin(async move { (self.given.store)(self.store.clone()) })
     }
 
     fn begin(&self) -> BoxFuture<'_, Box<dyn Writer>> {
@@ -55,11 +60,11 @@ impl TestOutbox for Outbox {
     }
 
     fn upkeep(&self) -> Option<Arc<dyn Upkeep>> {
-        Some(Arc::new(self.store.clone()))
+        Some((self.given.upkeep)(self.store.clone()))
     }
 
     fn console(&self) -> Option<Arc<dyn Console>> {
-        Some(Arc::new(self.store.clone()))
+        Some((self.given.console)(self.store.clone()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod harness;
 mod planted;
+mod planted_console;
 
 mod eight_shards {
     use crate::harness::Memory;

@@ -78,19 +78,24 @@ impl Doorbell for Other {
     }
 }
 
+/// Each of these cases must fail.
+pub(crate) fn noticed(broken: Memory, cases: &[&str]) {
+    for case in cases {
+        let run = catch_unwind(AssertUnwindSafe(|| store::run(case, broken)));
+        assert!(run.is_err(), "{case} did not notice");
+    }
+}
+
 /// Makes one test of a flaw and of the cases that must notice it.
 macro_rules! caught {
     ($($name:ident { $($flaw:tt)* } by $($case:literal),+;)+) => {
         $(#[test]
         fn $name() {
-            for case in [$($case),+] {
-                let broken = Memory {
-                    shards: 8,
-                    wrap: |store| Arc::new(BrokenStore(store, Broken { $($flaw)*, ..Broken::default() })),
-                };
-                let run = catch_unwind(AssertUnwindSafe(|| store::run(case, broken)));
-                assert!(run.is_err(), "{case} did not notice");
-            }
+            let broken = Memory {
+                store: |store| Arc::new(BrokenStore(store, Broken { $($flaw)*, ..Broken::default() })),
+                ..Memory::plain(8)
+            };
+            noticed(broken, &[$($case),+]);
         })+
     };
 }

@@ -10,13 +10,11 @@ use axum::http::Request;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use postrider_admin::{Admin, Options};
-use postrider_core::{
-    Act, BoxFuture, Chunk, Console, Control, Cursor, EventId, EventRecord, Group, InForce, Job, JobId, List,
-    Listing, SentPage, Stats, StoreError,
-};
+use postrider_core::*;
 use postrider_memory::MemorySink;
 use postrider_relay::Relay;
-use postrider_testkit::MemoryStore;
+use postrider_testkit::forward::Answer;
+use postrider_testkit::{MemoryStore, forward_console};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -59,8 +57,6 @@ impl Hesitant {
     }
 }
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
 impl Console for Hesitant {
     fn stats(&self) -> Answer<'_, Stats> {
         Box::pin(async {
@@ -76,37 +72,7 @@ impl Console for Hesitant {
         })
     }
 
-    fn list(&self, list: List) -> Answer<'_, Listing> {
-        self.store.list(list)
-    }
-
-    fn show(&self, id: EventId) -> Answer<'_, Vec<EventRecord>> {
-        self.store.show(id)
-    }
-
-    fn sent(&self, event_type: Option<String>, limit: u32, after: Option<Cursor>) -> Answer<'_, SentPage> {
-        self.store.sent(event_type, limit, after)
-    }
-
-    fn groups(&self) -> Answer<'_, Vec<Group>> {
-        self.store.groups()
-    }
-
-    fn act(&self, act: Act) -> Answer<'_, Chunk> {
-        self.store.act(act)
-    }
-
-    fn control(&self, control: Control, actor: String) -> Answer<'_, ()> {
-        self.store.control(control, actor)
-    }
-
-    fn controls(&self) -> Answer<'_, Vec<InForce>> {
-        self.store.controls()
-    }
-
-    fn jobs(&self, only: Option<JobId>, limit: u32) -> Answer<'_, Vec<Job>> {
-        self.store.jobs(only, limit)
-    }
+    forward_console!(store: list, show, sent, groups, act, control, controls, jobs);
 }
 
 /// An outbox that is watched; its relay does not run.

@@ -1,5 +1,5 @@
-//! The history of a listing, look by look: stretch by stretch, or in leaps where the index of keys and types tells which
-//! stretches cannot hold what is asked for.
+//! The history of a listing, look by look: stretch by stretch, or in leaps where the index of keys and types tells
+//! which stretches cannot hold what is asked for.
 
 use std::time::Instant;
 
@@ -18,8 +18,8 @@ const LEAP: i64 = 8;
 /// So many rows of a look that leaps, and it has leapt too far: each may cost a stretch of its own.
 const CROWD: i64 = 256;
 
-/// So many leaps are made for a page even when its time is over: they come to the end of any history that holds little of
-/// what is asked for, and where they are slow they are as slow on every page.
+/// So many leaps are made for a page even when its time is over: they come to the end of any history that holds little
+/// of what is asked for, and where they are slow they are as slow on every page.
 const LEAPS: u32 = 8;
 
 /// The history as a whole.

@@ -140,7 +140,23 @@ impl Arm {
         Ok(self.stride_until(view, at, None)?.0)
     }
 
-    /// The same, cut short when the time is over, and whether these are all there are. It is never cut within the rows
+    /// All rows, for a filter that few of them match.
+    pub(super) fn every(&self, view: &View<'_>) -> Result<Vec<Seen>> {
+        let mut seen: Vec<Seen> = Vec::new();
+        loop {
+            let at = seen
+                .last()
+                .map_or((0, ""), |last| (last.place, last.destination.as_str()));
+            let next = self.stride(view, at)?;
+            let is_all = next.len() < STRIDE;
+            seen.extend(next);
+            if is_all {
+                return Ok(seen);
+            }
+        }
+    }
+
+    /// A stride, cut short when the time is over, and whether these are all there are. It is never cut within the rows
     /// of one event, behind whose place the next stride begins.
     pub(super) fn stride_until(
         &self,

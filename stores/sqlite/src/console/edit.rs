@@ -14,7 +14,7 @@ pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
     let filter = edit.filter();
     let mut chunk = Chunk::default();
     let mut before = Vec::new();
-    for row in Arm::parked(view, &filter, Towards::Newest).stride(view, (0, ""))? {
+    for row in Arm::parked(view, &filter, Towards::Newest).every(view)? {
         if !row.is_meant(view, &filter) {
             continue;
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing};
+use postrider_core::{Cursor, EventId, EventRecord, Filter, List, Listing, Timestamp};
 
 use super::arm::{Arm, Towards};
 use super::record::record;
@@ -196,6 +196,7 @@ impl Walk {
             rows.last().map(|row| row.place),
         );
         // The rows of the last event may go on beyond the stride.
+        let is_cut = !self.ended && first == last;
         if !self.ended && first != last {
             rows.retain(|row| Some(row.place) != last);
         }
@@ -205,6 +206,17 @@ impl Walk {
                 self.found.push_back(row.place);
             }
         }
+        // One event fills the stride, and the next one begins behind its place: whatever these rows are, all decide.
+        if let Some(place) = last.filter(|place| is_cut && self.found.back() != Some(place))
+            && record(view, place)?.is_some_and(|record| is_meant(view, filter, &record))
+        {
+            self.found.push_back(place);
+        }
         Ok(())
     }
+}
+
+fn is_meant(view: &View<'_>, filter: &Filter, record: &EventRecord) -> bool {
+    let mut routes = record.routes.iter();
+    routes.any(|route| filter.matches(record, route, Timestamp(view.standing.now)))
 }
