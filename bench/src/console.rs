@@ -123,6 +123,13 @@ fn filters() -> Vec<(&'static str, Filter)> {
             },
         ),
         (
+            "key common",
+            Filter {
+                key: vec!["ORDER/common".to_owned()],
+                ..none()
+            },
+        ),
+        (
             "key of few",
             Filter {
                 key: vec!["LINE/3".to_owned()],
@@ -147,6 +154,13 @@ fn filters() -> Vec<(&'static str, Filter)> {
             "type rare",
             Filter {
                 event_type: vec!["Rare".to_owned()],
+                ..none()
+            },
+        ),
+        (
+            "type retired",
+            Filter {
+                event_type: vec!["Retired".to_owned()],
                 ..none()
             },
         ),

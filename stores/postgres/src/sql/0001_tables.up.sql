@@ -133,8 +133,10 @@ CREATE TABLE {outbox_sent} (
     published_at   timestamptz NOT NULL
 ) PARTITION BY RANGE (published_at);
 CREATE INDEX {name outbox_sent_event} ON {outbox_sent} (event_id);
--- History comes almost in the order of places, so this index is a few pages however long the history is.
-CREATE INDEX {name outbox_sent_place} ON {outbox_sent} USING brin (seq) WITH (pages_per_range = 16, autosummarize = on);
+-- History comes almost in the order of places, so this index is a few pages however long the history is. Stretches are
+-- summarized by the VACUUM of their day: `autosummarize` asks for each one as soon as it is full, and from a thousand
+-- events a second on the server writes a line to its log for every one that it has no room to remember.
+CREATE INDEX {name outbox_sent_place} ON {outbox_sent} USING brin (seq) WITH (pages_per_range = 16);
 
 -- Counts that survive the clean-up of the history. One row a slot, so that relays do not wait for each other.
 CREATE TABLE {outbox_counter} (

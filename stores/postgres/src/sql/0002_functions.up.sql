@@ -142,7 +142,10 @@ BEGIN
         CONTINUE WHEN EXISTS (
             SELECT 1 FROM pg_inherits i WHERE i.inhparent = '{outbox_sent}'::regclass AND i.inhrelid = place);
         IF place IS NULL THEN
-            EXECUTE format('CREATE TABLE %s.%I (LIKE {outbox_sent} INCLUDING DEFAULTS INCLUDING STORAGE)', {literal schema}, part);
+            -- VACUUM summarizes what was added, and every listing reads what is not summarized: it comes every minute.
+            EXECUTE format('CREATE TABLE %s.%I (LIKE {outbox_sent} INCLUDING DEFAULTS INCLUDING STORAGE) WITH (
+                autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000,
+                autovacuum_vacuum_cost_delay = 0)', {literal schema}, part);
         END IF;
         -- One that somebody detached comes back with what it holds: without it nothing of its day could be settled.
         EXECUTE format('ALTER TABLE {outbox_sent} ATTACH PARTITION %s.%I FOR VALUES FROM (%L) TO (%L)',

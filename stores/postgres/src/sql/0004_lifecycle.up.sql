@@ -67,15 +67,15 @@ CREATE SEQUENCE {outbox_marker} INCREMENT -1 MAXVALUE -1 MINVALUE -9223372036854
 
 -- Stretches of the history that cannot hold a key or a type are passed over, and those outside the places that are asked
 -- for. The sum is no column of any other index: whoever asks for it is led here, whatever the planner knows of the day.
--- It is written when a stretch is full, so a settle does not pay for it. Days that hold nothing yet have it at once, as
--- have those that are made later; for the others it is built by `postrider migrate up`, beside the relays, or with CREATE
--- INDEX CONCURRENTLY for each day.
+-- It is written by the VACUUM of a day, so a settle does not pay for it. Days that hold nothing yet have it at once,
+-- as have those that are made later; for the others it is built by `postrider migrate up`, beside the relays, or with
+-- CREATE INDEX CONCURRENTLY for each day.
 CREATE INDEX {name outbox_sent_search} ON ONLY {outbox_sent} USING brin (
     (seq + 0) int8_minmax_ops,
     (coalesce(event_key, aggregate_type || '/' || aggregate_id))
         text_bloom_ops (n_distinct_per_range = 512, false_positive_rate = 0.001),
     event_type text_bloom_ops (n_distinct_per_range = 64, false_positive_rate = 0.001)
-) WITH (pages_per_range = 16, autosummarize = on);
+) WITH (pages_per_range = 16);
 DO $$
 DECLARE
     day regclass;

@@ -234,3 +234,31 @@ async fn sessions_that_begin_read_only_are_no_obstacle() {
     assert_eq!(relay.relay("one").await.send_all().await, 1);
     relay.store.maintain().await.expect("looked after");
 }
+
+/// What a listing would read whole is summarized by the server's own housekeeping, for every index and soon: here it
+/// looks every second. Nothing is asked of it that it writes to its log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_that_grows_is_summarized_by_the_server() {
+    let server = server(&["autovacuum=on", "autovacuum_naptime=1s"]).await;
+    let name = server.database().name;
+    let store = PgStore::lazy(&server.url(&name), few_shards()).expect("a url");
+    store.up().await.expect("the tables are made");
+    let more =
+        "INSERT INTO outbox_sent (seq, event_id, event_type, aggregate_type, aggregate_id, payload, outcome,
+                    published_at)
+                SELECT n, 'e' || n, 'T', 'A', 'k' || n, repeat('x', 200), 'published', now()
+                FROM generate_series(1, 20000) n";
+    // How many stretches are not summarized, the last one aside, which is not full.
+    let left = "SELECT string_agg((brin_summarize_new_values(x.indexrelid) > 1)::text, ',')
+                FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_am a ON a.oid = c.relam
+                WHERE a.amname = 'brin' AND c.relkind = 'i' AND pg_relation_size(x.indrelid) > 0";
+    server.sql(&name, more);
+    // The session that added them has told the server so when it ended.
+    let added = "SELECT count(*) FROM pg_stat_user_tables
+                 WHERE relname LIKE 'outbox\\_sent\\_2%' AND n_ins_since_vacuum > 1000";
+    eventually("the day is vacuumed", async || {
+        (server.sql(&name, added).trim() == "0").then_some(())
+    })
+    .await;
+    assert_eq!(server.sql(&name, left).trim(), "false,false");
+}

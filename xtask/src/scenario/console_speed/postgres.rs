@@ -44,8 +44,11 @@ fn fill(measure: &Measure<'_>, database: &TestDatabase, Size { sent, parked }: S
     let history = format!(
         "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
              enqueued_at, outcome, published_at)
-         SELECT n, 'd' || n % 3, 'sent-' || n, CASE WHEN n % 100000 = 7 THEN 'Rare' ELSE 'Type' || n % 20 END, 'ORDER',
-             (n % 50000)::text, '{{\"pad\":\"' || repeat('x', 180) || '\"}}', at, 'published', at
+         SELECT n, 'd' || n % 3, 'sent-' || n,
+             CASE WHEN n % 100000 = 7 THEN 'Rare' WHEN n % 10 = 3 AND n < {sent} / 2 THEN 'Retired'
+                  ELSE 'Type' || n % 20 END,
+             'ORDER', CASE n % 700 WHEN 11 THEN 'common' ELSE (n % 50000)::text END,
+             '{{\"pad\":\"' || repeat('x', 180) || '\"}}', at, 'published', at
          FROM (SELECT n, now() - interval '7 days' + n * interval '7 days' / {sent} AS at
                FROM generate_series(1, {sent}) n) s;
          SELECT setval('outbox_seq', {sent} + {parked} + 1)"

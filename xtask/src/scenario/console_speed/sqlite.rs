@@ -55,8 +55,11 @@ fn fill(outbox: &Operated<'_>, Size { sent, parked }: Size) -> Result<()> {
         outbox.sql(&format!(
             "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
                  enqueued_at, outcome, published_at)
-             SELECT n, 'd' || (n % 3), 'sent-' || n, CASE WHEN n % 100000 = 7 THEN 'Rare' ELSE 'Type' || (n % 20) END,
-                 'ORDER', CAST(n % 50000 AS TEXT), '{{\"pad\":\"' || printf('%.*c', 180, 'x') || '\"}}', at,
+             SELECT n, 'd' || (n % 3), 'sent-' || n,
+                 CASE WHEN n % 100000 = 7 THEN 'Rare' WHEN n % 10 = 3 AND n < {sent} / 2 THEN 'Retired'
+                      ELSE 'Type' || (n % 20) END,
+                 'ORDER', CASE n % 700 WHEN 11 THEN 'common' ELSE CAST(n % 50000 AS TEXT) END,
+                 '{{\"pad\":\"' || printf('%.*c', 180, 'x') || '\"}}', at,
                  'published', at
              FROM (SELECT n, unixepoch() * 1000000 - ({sent} - n) * 604800000000 / {sent} AS at FROM {numbers})"
         ))?;
