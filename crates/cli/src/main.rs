@@ -10,6 +10,7 @@
 
 mod archive;
 mod args;
+mod begin;
 mod cli;
 mod commands;
 mod config;

@@ -297,6 +297,13 @@ async fn a_purge_passes_young_partitions_over() {
     let plan = planner.explain("purge(259200, 10, NULL, 1000)").await;
     let removed = plan.matches("Subplans Removed: 9").count();
     assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
+    // As people's statements are planned.
+    planner.run("SET enable_seqscan = off").await;
+    let plan = planner.explain("purge(-86400, 10, NULL, 1000)").await;
+    assert!(
+        !plan.contains("Bitmap Index Scan"),
+        "no index leads to what is old:\n{plan}"
+    );
 }
 
 /// How many rows a step of a plan gave, each time on average.

@@ -81,6 +81,8 @@ impl Doorbell for Other {
 /// Each of these cases must fail.
 pub(crate) fn noticed(broken: Memory, cases: &[&str]) {
     for case in cases {
+        let is_known = store::CASES.iter().any(|known| known.name == *case);
+        assert!(is_known, "there is no case {case}");
         let run = catch_unwind(AssertUnwindSafe(|| store::run(case, broken)));
         assert!(run.is_err(), "{case} did not notice");
     }

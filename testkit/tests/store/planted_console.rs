@@ -249,10 +249,13 @@ caught! {
         by "history::what_was_restored_has_its_own_term";
 }
 
+/// From the second time on.
 fn another_id(job: &mut NewJob) {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let number = GIVEN.fetch_add(1, Ordering::Relaxed);
-    job.id = JobId::from(format!("{}-{number}", job.id.as_str()).as_str());
+    if number > 0 {
+        job.id = JobId::from(format!("{}-{number}", job.id.as_str()).as_str());
+    }
 }
 
 fn pause_all(control: &mut Control) {

@@ -9,6 +9,7 @@ use postrider_core::{
 
 use super::manifest::{self, Folder, Part};
 use super::verify::{self, damaged};
+use crate::begin::begin;
 use crate::failure::Failure;
 use crate::output::{cell, time};
 use crate::wire::Opened;
@@ -71,7 +72,7 @@ pub async fn restore(
                 filter: Filter::default(),
                 actor: actor.to_owned(),
             };
-            opened.console.begin(new).await.map_err(failed)?
+            begin(opened, new).await?
         }
     };
     for folder in &folders {

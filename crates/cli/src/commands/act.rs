@@ -7,11 +7,12 @@ use postrider_core::{Act, Chunk, Cursor, Filter, JobId, NewJob, Status, Verb};
 
 use super::ask::{actor, confirm};
 use super::behind;
-use super::drive::{Drive, begin};
+use super::drive::Drive;
 use super::named::{Named, in_one_outbox, once};
 use super::progress::{Progress, STEP};
 use super::total::Total;
 use crate::args::ActArgs;
+use crate::begin::begin;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
 use crate::output::{Output, deliveries};

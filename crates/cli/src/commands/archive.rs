@@ -79,7 +79,10 @@ async fn write(
                 .console
                 .note(actor(), "archive", detail, written.rows)
                 .await;
-            noted.map_err(|error| Failure::store(name, &error))?;
+            noted.map_err(|error| {
+                let advice = format!("{folder} is written and whole; only the audit does not have it");
+                Failure::store(name, &error).advice(advice)
+            })?;
         }
         let text = match &folder {
             Some(folder) => format!("{name}: {} written to {folder}", count(written.rows, "row")),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use postrider_core::{AuditEntry, JobId, NewJob, Timestamp};
+use postrider_core::{AuditEntry, JobId, NewJob, Purge, Timestamp};
 use serde_json::{Value, json};
 
 use super::merge::merged;
@@ -19,9 +19,14 @@ const PAGE: u32 = 500;
 /// whoever asks who did what waits a little for the true number.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What somebody did, with all steps of a job in one.
+/// Steps of one purge follow each other faster than that.
+const BETWEEN_STEPS: i64 = 60_000_000;
+
+/// What somebody did, with all steps of a job or a purge in one.
 struct Deed {
     last: AuditEntry,
+    /// When its first step was, of those that were read.
+    first_at: Timestamp,
     steps: u64,
     /// Whether all its steps were read: a job has none before it began.
     is_whole: bool,
@@ -31,6 +36,8 @@ struct Deed {
 #[derive(Default)]
 struct Read {
     deeds: Vec<Deed>,
+    /// How far back it was read.
+    to: Option<Timestamp>,
     /// Jobs whose beginning was read.
     begun: BTreeSet<JobId>,
     /// There may be more than was read, and less was found than was asked for.
@@ -88,10 +95,29 @@ async fn read(opened: &Opened, limit: usize) -> Result<Read, Failure> {
     }
 }
 
+impl Deed {
+    /// A purge is no job, and each of its steps is written down.
+    fn is_purge(&self) -> bool {
+        self.last.job.is_none() && self.last.action == Purge::WORD
+    }
+
+    fn is_long_after(&self, at: Timestamp) -> bool {
+        self.first_at.0.saturating_sub(at.0) > BETWEEN_STEPS
+    }
+
+    /// Whether an older entry is a step of the same purge.
+    fn goes_on_from(&self, entry: &AuditEntry) -> bool {
+        let (last, is_purge) = (&self.last, self.is_purge());
+        let same = last.actor == entry.actor && last.action == entry.action && last.detail == entry.detail;
+        is_purge && same && !self.is_long_after(entry.at)
+    }
+}
+
 impl Read {
     /// A step of a job that was seen before belongs there; the newest comes first. That a job began is said by its
     /// steps, where it made some. Behind the limit only such steps are looked for.
     fn add(&mut self, entry: AuditEntry, limit: usize) {
+        self.to = Some(entry.at);
         let job = entry.job.as_ref();
         let is_beginning = entry.action == NewJob::BEGUN;
         if is_beginning {
@@ -101,16 +127,19 @@ impl Read {
         if is_beginning && self.deeds.iter().any(of_its_kind) {
             return;
         }
-        let same = |deed: &&mut Deed| {
-            job.is_some() && deed.last.job == entry.job && deed.last.action == entry.action
+        let same = |deed: &&mut Deed| match job {
+            Some(_) => deed.last.job == entry.job && deed.last.action == entry.action,
+            None => deed.goes_on_from(&entry),
         };
         let has_room = self.deeds.len() < limit;
-        match self.deeds.iter_mut().find(same) {
+        match self.deeds.iter_mut().rev().find(same) {
             Some(deed) => {
                 deed.last.touched += entry.touched;
+                deed.first_at = entry.at;
                 deed.steps += 1;
             }
             None if has_room => self.deeds.push(Deed {
+                first_at: entry.at,
                 last: entry,
                 steps: 1,
                 is_whole: false,
@@ -122,7 +151,9 @@ impl Read {
     /// Whether no deed can have a step that was not read.
     fn has_begun(&self) -> bool {
         let mut jobs = self.deeds.iter().filter_map(|deed| deed.last.job.as_ref());
+        let mut purges = self.deeds.iter().filter(|deed| deed.is_purge());
         jobs.all(|job| self.begun.contains(job))
+            && purges.all(|purge| self.to.is_some_and(|to| purge.is_long_after(to)))
     }
 
     /// Says of each deed whether all of it was read. Where the beginning of a job was removed with old audit rows some
@@ -191,6 +222,7 @@ fn value(outbox: &str, deed: &Deed) -> Value {
         last,
         steps,
         is_whole,
+        ..
     } = deed;
     let detail: Value =
         serde_json::from_str(&last.detail).unwrap_or_else(|_| Value::String(last.detail.clone()));
@@ -225,6 +257,7 @@ mod tests {
                 event_id: id.map(Into::into),
             };
             let deed = Deed {
+                first_at: last.at,
                 last,
                 steps: 1,
                 is_whole: true,
@@ -274,6 +307,38 @@ mod tests {
         assert!(read.has_begun());
         assert_eq!((read.deeds.len(), read.deeds[0].steps), (1, 3));
         assert_eq!(row("main", &read.deeds[0])[3], "1500");
+    }
+
+    /// A step is a thousand rows, and what matters is how many went; other purges, of others and later, are theirs.
+    #[test]
+    fn the_steps_of_a_purge_are_one_line() {
+        let mut read = Read::default();
+        let step = |at: i64, actor: &str| AuditEntry {
+            at: Timestamp(at * 1_000_000),
+            actor: actor.to_owned(),
+            ..entry(None, Purge::WORD)
+        };
+        for (at, actor) in [
+            (900, "ann"),
+            (850, "ann"),
+            (849, "bob"),
+            (800, "ann"),
+            (700, "ann"),
+        ] {
+            read.add(step(at, actor), 3);
+        }
+        let told = |read: &Read| {
+            read.deeds
+                .iter()
+                .map(|deed| deed.last.touched)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(&read), [1_500, 500, 500]);
+        assert!(!read.has_begun(), "the last may go on");
+        read.add(step(650, "ann"), 3);
+        read.add(step(500, "ann"), 3);
+        assert_eq!(told(&read), [1_500, 500, 1_000]);
+        assert!(read.has_begun());
     }
 
     #[test]

@@ -77,8 +77,10 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
             .advice("give --rate, --in-flight or both, or --reset for what the configuration says"));
     }
     let name = DestinationName::from(args.destination.as_str());
-    if !args.reset {
-        known(config, &name)?;
+    // A limit may outlive its route, and be taken back then; a name that is neither is misspelt.
+    let mut unknown = known(config, &name).err();
+    if let Some(failure) = unknown.take_if(|_| !args.reset) {
+        return Err(failure);
     }
     let scope = Scope::Destination(name.clone());
     let given = Limits {
@@ -90,8 +92,14 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
         true => wire::chosen(config, args.outbox.as_deref())?,
         false => served(config, args.outbox.as_deref(), &name)?,
     };
+    let mut is_any = false;
     for (outbox, settings) in chosen {
         let opened = wire::ready(outbox, settings).await?;
+        let is_limited = |one: &InForce| one.scope == scope && one.limits != Limits::default();
+        if unknown.is_some() && !in_force(&opened).await?.iter().any(is_limited) {
+            continue;
+        }
+        is_any = true;
         let control = match args.reset {
             true => Control::Unlimit(name.clone()),
             false => Control::Limit(name.clone(), given),
@@ -110,7 +118,10 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
         };
         out.either(&value, text)?;
     }
-    Ok(Done::Fine)
+    match unknown.filter(|_| !is_any) {
+        Some(failure) => Err(failure),
+        None => Ok(Done::Fine),
+    }
 }
 
 /// What takes a pause back; with several outboxes it has to say in which.

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, EventRecord, Filter, Job, JobKind, JobState, JobVerb, List, NewJob, Replay,
-    Scope, Stats, Status, Step, StoreError, StoreErrorKind,
+    DestinationName, EventId, EventRecord, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Scope,
+    Stats, Status, Step, StoreError,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -33,23 +33,6 @@ pub struct Drive<'a> {
     /// How many rows it is about, if they were counted.
     pub of: Option<u64>,
     pub stop: &'a CancellationToken,
-}
-
-/// Begins a job. Where the connection was lost it may have begun: asked again under the same id it begins once.
-pub async fn begin(outbox: &Opened, job: NewJob) -> Result<Job, Failure> {
-    let id = job.id.clone();
-    let begun = match outbox.console.begin(job.clone()).await {
-        Err(error) if error.kind() == StoreErrorKind::Unreachable => outbox.console.begin(job).await,
-        begun => begun,
-    };
-    begun.map_err(|error| match error.kind() {
-        StoreErrorKind::Unreachable => {
-            let advice = error.advice();
-            let known = format!("{advice}; then `postrider job list` tells whether the job {id} has begun");
-            Failure::store(&outbox.name, &error).advice(known)
-        }
-        _ => Failure::store(&outbox.name, &error),
-    })
 }
 
 impl Drive<'_> {

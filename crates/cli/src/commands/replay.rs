@@ -11,12 +11,13 @@ use serde_json::json;
 
 use super::ask::{actor, confirm};
 use super::control::known;
-use super::drive::{Drive, begin};
+use super::drive::Drive;
 use super::job;
 use super::page::through;
 use super::progress::Progress;
 use super::refused::{ONLY_COPIES, Refused, is_paused, states, what_works};
 use crate::args::ReplayArgs;
+use crate::begin::begin;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, deliveries, time};
@@ -35,7 +36,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     }
     let opened = wire::ready(name, outbox).await?;
     let restored = match &args.restored {
-        Some(id) => Some(is_restored(config, &opened, id).await?),
+        Some(id) => Some(is_restored(config, &opened, id, args).await?),
         None => None,
     };
     let job = NewJob {
@@ -110,8 +111,7 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
     let mut value = driven.value();
     value["not_sent"] = unsent.iter().map(Refused::value).collect();
     out.either(&value, driven.text())?;
-    let is_done = driven.job.state == JobState::Done;
-    if let Some(counted) = of.filter(|of| is_done && driven.job.touched < *of) {
+    if let Some(counted) = of.filter(|of| driven.is_made() && driven.job.touched < *of) {
         return Err(fewer(counted, driven.job.touched));
     }
     if let Some(id) = args.restored.as_ref().filter(|_| driven.is_done_with_nothing()) {
@@ -220,8 +220,8 @@ fn told(out: Output, unsent: &[Refused]) -> Done {
     }
 }
 
-/// How many rows were read back. What never was, or only in part, must not look like all there is.
-async fn is_restored(config: &Config, opened: &Opened, id: &str) -> Result<u64, Failure> {
+/// How many rows were read back. What never was, or only in part, or is gone, must not look like all there is.
+async fn is_restored(config: &Config, opened: &Opened, id: &str, args: &ReplayArgs) -> Result<u64, Failure> {
     let jobs = opened.console.jobs(Some(JobId::from(id)), 1).await;
     let job = jobs.map_err(|error| Failure::store(&opened.name, &error))?.pop();
     match job.filter(|job| matches!(job.kind, JobKind::Restore(_))) {
@@ -237,9 +237,10 @@ async fn is_restored(config: &Config, opened: &Opened, id: &str) -> Result<u64, 
         Some(job) => {
             let left = opened.upkeep.restored(job.id.clone()).await;
             let left = left.map_err(|error| Failure::store(&opened.name, &error))?;
-            match (1..job.touched).contains(&left) {
-                true => Err(in_part(&job, left)),
-                false => Ok(job.touched),
+            match left {
+                0 => Err(nothing_of(id, args)),
+                left if left < job.touched => Err(in_part(&job, left)),
+                _ => Ok(job.touched),
             }
         }
     }

@@ -155,7 +155,12 @@ fn limits_add_up_until_they_are_taken_back() {
         .expect(2)
         .complains("no limit is given")
         .complains("--rate, --in-flight or both, or --reset");
-    place.run(&["limit", "event", "--rate", "1"]).expect(2);
+    for change in [&["--rate", "1"][..], &["--reset"]] {
+        place
+            .run(&[&["limit", "event"][..], change].concat())
+            .expect(2)
+            .complains("there is no destination named \"event\"");
+    }
 }
 
 /// A pause that stands in an outbox which never sends there only frightens whoever reads its status.

@@ -108,12 +108,13 @@ fn what_was_read_back_and_removed_is_not_replayed_in_silence() {
         .run(&["purge", "--what", "restored", "--older-than", "0s", "--yes"])
         .expect(0)
         .says("1 row");
-    place
-        .run(&[&replay[..], &["--yes"]].concat())
-        .expect(1)
-        .says("done, 0 deliveries")
-        .complains(&format!("nothing of the restore {job} is left"))
-        .complains("`postrider archive restore`");
+    for also in ["--dry-run", "--yes"] {
+        place
+            .run(&[&replay[..], &[also]].concat())
+            .expect(1)
+            .complains(&format!("nothing of the restore {job} is left"))
+            .complains("`postrider archive restore`");
+    }
 }
 
 /// Rows go one by one when they are past their term, and the rest of a restore must not look like all of it.

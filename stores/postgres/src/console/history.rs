@@ -1,9 +1,7 @@
 //! The history of a listing, look by look: stretch by stretch, or in leaps where the index of keys and types tells
 //! which stretches cannot hold what is asked for.
 
-use std::time::Instant;
-
-use postrider_core::Filter;
+use std::time::{Duration, Instant};
 
 use super::View;
 use super::meant::Meant;
@@ -21,6 +19,13 @@ const CROWD: i64 = 256;
 /// So many leaps are made for a page even when its time is over: they come to the end of any history that holds little
 /// of what is asked for, and where they are slow they are as slow on every page.
 const LEAPS: u32 = 8;
+
+/// So many keys or types are searched for by their index: each is a statement of its own for the planner.
+const NAMED: usize = 16;
+
+/// A look that takes so long reads stretches that the index knows nothing of, whichever places it is for: the next one is
+/// for all of them.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// The history as a whole.
 #[derive(Clone, Copy)]
@@ -45,7 +50,7 @@ impl Walk {
         }
         let history = match self.history {
             Some(history) => history,
-            None => *self.history.insert(History::of(view, look.filter).await?),
+            None => *self.history.insert(History::of(view, &self.meant).await?),
         };
         let last = history.last;
         if way == Way::Down {
@@ -98,7 +103,9 @@ impl Walk {
         let crowd = CROWD.max(i64::try_from(look.wanted).unwrap_or(CROWD));
         let (low, high) = way.window(self.at, self.size);
         let sql = searched(high, &self.meant);
+        let began = Instant::now();
         let places = some(look, &sql, low, crowd, &self.meant).await?;
+        let is_slow = began.elapsed() > SLOW;
         self.leaps += 1;
         budget.spend(STRETCH);
         if i64::try_from(places.len()).is_ok_and(|rows| rows >= crowd) {
@@ -109,7 +116,10 @@ impl Walk {
             return self.stretch(look, last, budget).await;
         }
         let reached = way.step(self.at, self.size);
-        self.size = self.size.saturating_mul(LEAP);
+        self.size = match is_slow {
+            true => last,
+            false => self.size.saturating_mul(LEAP),
+        };
         self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
         Ok(())
     }
@@ -129,8 +139,8 @@ impl Walk {
 }
 
 impl History {
-    async fn of(view: &View, filter: &Filter) -> Result<Self> {
-        let is_named = !filter.key.is_empty() || !filter.event_type.is_empty();
+    async fn of(view: &View, meant: &Meant) -> Result<Self> {
+        let is_named = (1..=NAMED).contains(&meant.named.len());
         Ok(Self {
             last: last_place(view).await?,
             is_searched: is_named && is_searched(view).await?,
@@ -138,17 +148,25 @@ impl History {
     }
 }
 
-/// Rows up to a place, by the index of keys and types: of what the statement asks no other index has a column.
+/// Rows up to a place, by the index of keys and types: of what the statement asks no other index has a column, and each
+/// of its parts has one condition for each column, which is the only way to ask it.
 pub(super) fn searched(high: i64, meant: &Meant) -> String {
-    format!(
-        "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq + 0 > $1 AND seq + 0 <= {high}{} LIMIT $2",
-        meant.sql
-    )
+    let part = |named: &String| {
+        format!(
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq + 0 > $1 AND seq + 0 <= {high} AND {named}{}",
+            meant.sql
+        )
+    };
+    let parts: Vec<String> = meant.named.iter().map(part).collect();
+    format!("{} LIMIT $2", parts.join(" UNION ALL "))
 }
 
-/// Whether every day has the index of keys and types: then it is valid as a whole.
-async fn is_searched(view: &View) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_index
-                              WHERE indexrelid = to_regclass('{outbox_sent_search}') AND indisvalid)";
+/// Whether every day has the index of keys and types. That the index as a whole is valid does not tell: it does not become
+/// so when the last day without it is dropped.
+pub(super) async fn is_searched(view: &View) -> Result<bool> {
+    let sql = "SELECT NOT EXISTS (
+         SELECT 1 FROM pg_catalog.pg_inherits d WHERE d.inhparent = '{outbox_sent}'::regclass AND NOT EXISTS (
+             SELECT 1 FROM pg_catalog.pg_index x JOIN pg_catalog.pg_inherits a ON a.inhrelid = x.indexrelid
+             WHERE x.indrelid = d.inhrelid AND x.indisvalid AND a.inhparent = to_regclass('{outbox_sent_search}')))";
     Ok(view.client().query_one(&view.sql(sql), &[]).await?.try_get(0)?)
 }

@@ -7,6 +7,7 @@ use postrider_core::{
 use tokio_postgres::Row;
 
 use super::act::{self, Stride};
+use super::stretch::last_place;
 use super::{View, audit, place_of, replay};
 use crate::clock::Micros;
 use crate::error::Result;
@@ -54,8 +55,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
     }
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound)
-         VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL
-             THEN (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM {outbox_seq} s)
+         VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL THEN $7
              ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END)
          ON CONFLICT (id) DO NOTHING",
     );
@@ -74,6 +74,7 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
                 &JobState::Running.as_str(),
                 &storable(&new.actor),
                 &restored,
+                &last_place(view).await?,
             ],
         )
         .await?;

@@ -28,6 +28,9 @@ pub(super) struct Meant {
     /// Of which rows so many are looked at in one go, as a condition that an index follows by place; none where an
     /// index leads to what is meant.
     pub(super) counted: Option<&'static str>,
+    /// What an index of the history leads to, one by one: it takes one key or type at a time. Whatever is meant is one of
+    /// these.
+    pub(super) named: Vec<String>,
     /// The number of the first parameter.
     first: usize,
 }
@@ -78,6 +81,12 @@ impl Meant {
         self.hashed("event_type", &types, table);
         let keys = self.parameters(filter.key.iter().map(String::as_str));
         self.hashed(KEY, &keys, table);
+        let (column, values) = match keys.is_empty() {
+            true => ("event_type", types),
+            false => (KEY, keys),
+        };
+        let named = values.iter().map(|value| format!("{column} = {value}"));
+        self.named = named.collect();
     }
 
     fn parameters<'a>(&mut self, values: impl Iterator<Item = &'a str>) -> Vec<String> {

@@ -150,10 +150,17 @@ impl Budget {
     }
 }
 
-/// No event has a higher place.
+/// No event has a higher place. The sequence alone does not tell: it may have been set back, or not have come along when
+/// the database moved to another server, and an archive that ended there would have the rest of the history removed.
 pub(crate) async fn last_place(view: &View) -> Result<i64> {
-    let sql = view.sql("SELECT last_value FROM {outbox_seq}");
-    Ok(view.client().query_one(&sql, &[]).await?.try_get(0)?)
+    let last = "SELECT greatest(CASE WHEN is_called THEN last_value ELSE 0 END,
+                    (SELECT max(seq) FROM {outbox_parked}), 0) FROM {outbox_seq}";
+    let mut last: i64 = view.client().query_one(&view.sql(last), &[]).await?.try_get(0)?;
+    let beyond = view.sql("SELECT EXISTS (SELECT 1 FROM {outbox_sent} WHERE seq > $1)");
+    while view.client().query_one(&beyond, &[&last]).await?.try_get(0)? {
+        last = last.max(STRETCH).saturating_mul(2);
+    }
+    Ok(last)
 }
 
 /// A place before the next row of a table, at most a stretch away from it; none: there is no row behind.

@@ -116,7 +116,10 @@ pub(crate) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)
         true => plan(view, purge).await?.rows,
         false => 0,
     };
-    let in_use = || "somebody reads the history, and a day can only be dropped when nobody does".to_owned();
+    let in_use = || {
+        "somebody reads the history, or another process looks after it, and a day can only be dropped when nobody does"
+            .to_owned()
+    };
     let purged = Purged {
         rows: rows.saturating_sub(left),
         exact: dropped == 0,

@@ -181,6 +181,34 @@ async fn a_replay_begins_behind_a_removal_that_does_not_know_of_it() {
     assert_eq!((step.job.touched, step.job.state), (0, JobState::Done));
 }
 
+/// What another session does that begins a replay of everything.
+const BEGINS: &str = "LOCK TABLE outbox_job IN SHARE ROW EXCLUSIVE MODE;
+     INSERT INTO outbox_job (id, kind, spec, state, actor, bound)
+     VALUES ('replay', 'replay', '{spec}', 'running', 'ann', 10)";
+
+/// Nor is a whole day dropped that was chosen before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_stays_that_a_replay_begins_to_read() {
+    let db = Db::new().await;
+    let day = "CREATE TABLE outbox_sent_20200101 PARTITION OF outbox_sent
+                   FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-01-02 00:00Z')";
+    db.sql(day);
+    db.sql(&SENT.replace("clock_timestamp() - interval '1 hour'", "'2020-01-01 12:00Z'"));
+    let spec = JobKind::Replay(Replay::default()).spec(&Filter::default());
+    let beginner = first(&db, &BEGINS.replace("{spec}", &spec)).await;
+    let store = db.store.clone();
+    let purge = Purge {
+        in_bulk: true,
+        ..Purge::of(Kept::History, std::time::Duration::from_secs(86_400), 10)
+    };
+    let removal = tokio::spawn(async move { store.purge(purge).await });
+    let purged = then(&db, beginner, removal).await.expect("purged");
+    assert_eq!(
+        (purged.rows, db.number("SELECT count(*) FROM outbox_sent")),
+        (0, 1)
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_behind_a_replay_that_begins_knows_of_it() {
     for what in [Kept::History, Kept::Restored] {
@@ -197,12 +225,7 @@ async fn a_removal_behind_a_replay_that_begins_knows_of_it() {
             ..Replay::default()
         });
         let spec = replay.spec(&Filter::default());
-        let begins = format!(
-            "LOCK TABLE outbox_job IN SHARE ROW EXCLUSIVE MODE;
-             INSERT INTO outbox_job (id, kind, spec, state, actor, bound)
-             VALUES ('replay', 'replay', '{spec}', 'running', 'ann', 10)"
-        );
-        let beginner = first(&db, &begins).await;
+        let beginner = first(&db, &BEGINS.replace("{spec}", &spec)).await;
         let store = db.store.clone();
         let purge = Purge::of(what.clone(), std::time::Duration::ZERO, 10);
         let removal = tokio::spawn(async move { store.purge(purge).await });

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, Heartbeat, List, Park, Receipt, Seq, Settled, Store, Then,
+    Console, ErrorKind, Failure, Filter, Heartbeat, HistoryAsk, HistoryRow, JobId, JobKind, List, NewJob,
+    Park, Receipt, Replay, Seq, Settled, Store, Then, Upkeep,
 };
 use postrider_testkit::wait::within;
 
@@ -332,4 +333,57 @@ async fn a_lease_that_ends_in_years_is_not_believed() {
     db.sql("UPDATE outbox_relay SET expires_at = now() + interval '3 years' WHERE relay = 'one'");
     let standing = db.store.heartbeat(beat()).await.expect("a heartbeat");
     assert_eq!(standing.leases.len(), usize::from(few_shards().shards));
+}
+
+/// Fault A25. What is beyond the sequence is history like any other: an archive that ended at the sequence would say
+/// that all of its time is in it, and the rest would be removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_beyond_the_sequence_is_read_listed_and_replayed() {
+    let db = Db::new().await;
+    db.sql(
+        "INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
+             enqueued_at, outcome, published_at)
+         SELECT n, 'd', 'e' || n, 'T', 'A', 'k', '{}', now(), 'published', now()
+         FROM (VALUES (3), (70000), (5000000)) v (n);
+         SELECT setval('outbox_seq', 10)",
+    );
+    let ask = HistoryAsk {
+        limit: 10,
+        max_bytes: 1 << 20,
+        ..HistoryAsk::default()
+    };
+    let places = |rows: &[HistoryRow]| rows.iter().map(|row| row.seq.0).collect::<Vec<_>>();
+    let page = db.store.history(ask).await.expect("a page");
+    assert_eq!(places(&page.rows), [3, 70_000, 5_000_000]);
+    let of_key = Filter {
+        key: vec!["A/k".to_owned()],
+        ..Filter::default()
+    };
+    for filter in [Filter::default(), of_key] {
+        let list = List {
+            newest_first: true,
+            ..List::first(10, filter)
+        };
+        let listed = db.store.list(list).await.expect("a page").events;
+        let listed: Vec<u128> = listed.iter().map(|record| record.seq.0).collect();
+        assert_eq!(listed, [5_000_000, 70_000, 3]);
+    }
+    let replay = NewJob {
+        id: JobId::new(),
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
+    };
+    let job = db.store.begin(replay).await.expect("begun");
+    let mut touched = 0;
+    for _ in 0..10 {
+        touched = db
+            .store
+            .step(job.id.clone(), 100)
+            .await
+            .expect("a step")
+            .job
+            .touched;
+    }
+    assert_eq!(touched, 3);
 }

@@ -7,7 +7,7 @@ use postrider_testkit::servers::{Postgres, TestDatabase};
 
 use tokio_postgres::types::ToSql;
 
-use super::super::history::searched;
+use super::super::history::{is_searched, searched};
 use super::super::meant::Meant;
 use super::super::record::SENT;
 use super::super::walk::WORDED;
@@ -200,6 +200,11 @@ async fn what_is_searched_for_in_leaps_comes_whole_and_in_order() {
         key: vec![key.to_owned()],
         ..Filter::default()
     };
+    let either = Filter {
+        key: vec!["A/few".to_owned(), "A/nobody".to_owned(), "A/k70001".to_owned()],
+        event_type: vec!["T".to_owned(), "One".to_owned()],
+        ..Filter::default()
+    };
     let of_type = Filter {
         event_type: vec!["One".to_owned()],
         ..Filter::default()
@@ -208,6 +213,10 @@ async fn what_is_searched_for_in_leaps_comes_whole_and_in_order() {
     for (filter, wanted) in [
         (key("A/few"), few.as_slice()),
         (of_type, &[70_001]),
+        (
+            either,
+            &[5, 20_005, 40_005, 60_005, 70_001, 140_005, 160_005, 180_005],
+        ),
         (key("A/nobody"), &[]),
     ] {
         for newest_first in [false, true] {
@@ -247,6 +256,10 @@ async fn a_search_is_led_by_its_index() {
             ..Filter::default()
         },
         Filter {
+            event_type: some(&["T", "U"]),
+            ..Filter::default()
+        },
+        Filter {
             key: some(&["A/7", "8"]),
             event_type: some(&["T", "U"]),
             status: vec![Status::Published],
@@ -275,8 +288,46 @@ async fn a_search_is_led_by_its_index() {
             let conditions = of("Index Cond");
             let bounded = |line: &&str| line.contains("(seq + 0) <= ");
             assert!(conditions.iter().all(bounded), "after {step}:\n{plan}");
+            for (column, is_asked) in [
+                ("COALESCE(event_key", !filter.key.is_empty()),
+                ("event_type = ", filter.key.is_empty()),
+            ] {
+                let has = |line: &&str| line.contains(column) || !is_asked;
+                assert!(conditions.iter().all(has), "{column}, after {step}:\n{plan}");
+            }
         }
     }
+}
+
+/// A database of the version before, whose days hold rows and have no index yet: they are walked. Once the last of them
+/// has gone with its term every day has one, although nobody has built any.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_without_the_index_are_walked_until_they_are_gone() {
+    let database = Postgres::shared().database();
+    let store = PgStore::lazy(&database.url, PgOptions::default().shards(4)).expect("a url");
+    let outbox = Outbox { store, database };
+    for step in &outbox.store.migrations()[..3] {
+        outbox.sql(&step.up);
+    }
+    outbox.publish("SELECT n, 'k' || n % 100, 'T' FROM generate_series(1, 9000) n", 0);
+    outbox.sql("SELECT setval('outbox_seq', 9000)");
+    outbox.store.up().await.expect("the tables are changed");
+    let asked = async || {
+        outbox
+            .store
+            .still("a look", |view| async move { is_searched(&view).await })
+            .await
+    };
+    assert!(!asked().await.expect("an answer"));
+    let key = Filter {
+        key: vec!["A/k7".to_owned()],
+        ..Filter::default()
+    };
+    let (places, _) = outbox.places(key, true, PATIENCE).await;
+    assert_eq!(places.len(), 90);
+    let day = "DO $$ BEGIN EXECUTE 'DROP TABLE outbox_sent_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); END $$";
+    outbox.sql(day);
+    assert!(asked().await.expect("an answer"));
 }
 
 /// A page of events is put together by their ids. To look for their places as well is to go through the index of places
