@@ -9,7 +9,7 @@ use crate::forward::Answer;
 use crate::{MemoryStore, forward_console};
 
 /// How long a page takes, as on SQLite.
-const PAGE: Duration = Duration::from_millis(150);
+const PAGE: Duration = Duration::from_millis(120);
 
 /// An outbox with one refused event, which only the last of some pages of any listing has.
 pub struct Paged {

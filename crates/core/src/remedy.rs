@@ -70,7 +70,11 @@ fn discard(status: Status) -> &'static str {
 
 fn edit(status: Status) -> &'static str {
     match status {
-        Status::Pending => QUEUED,
+        Status::Pending => {
+            "only an event that failed can be edited, and this one is queued and goes out as it is; to stop it, pause \
+             its key with `postrider pause --key`, throw it away with `postrider dead discard ID --yes` when it is \
+             HELD, and have the service write it anew"
+        }
         Status::Retrying | Status::DeadLetter => AGAIN,
         Status::Waiting | Status::Held => {
             "only an event that failed can be edited; throw this one away with `postrider dead discard ID --yes`, and \

@@ -30,10 +30,10 @@ pub struct FilterArgs {
     /// Only what has this text in its id, type, key or error
     #[arg(long, value_name = "TEXT")]
     pub text: Option<String>,
-    /// Only what is at least this old
+    /// Only what was created at least this long ago, whenever it failed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
-    /// Only what is at most this old
+    /// Only what was created at most this long ago, whenever it failed
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub since: Option<Duration>,
 }

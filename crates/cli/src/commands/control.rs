@@ -34,9 +34,7 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
     for (name, outbox) in chosen {
         let opened = wire::ready(name, outbox).await?;
         change(&opened, Control::Pause(scope.clone())).await?;
-        // A relay hears of it when it renews its lease, in thirds of it; to the whole second above.
-        let renewal = config.relay.settings.lease.as_secs_f64() / 3.0;
-        let within = duration::show(Duration::from_secs(renewal.ceil() as u64));
+        let within = obeyed_within(config);
         let text = format!(
             "{}: {} is paused, and relays obey within {within}; `{}` lets it go on",
             opened.name,
@@ -116,12 +114,19 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
             true => format!("{outbox}: {} has its configured limits", said(&scope)),
             false => format!("{outbox}: {} gets {}", said(&scope), bounds(limits)),
         };
+        let text = format!("{text}, and relays obey within {}", obeyed_within(config));
         out.either(&value, text)?;
     }
     match unknown.filter(|_| !is_any) {
         Some(failure) => Err(failure),
         None => Ok(Done::Fine),
     }
+}
+
+/// A relay hears of a decision when it renews its lease, in thirds of it; to the whole second above.
+fn obeyed_within(config: &Config) -> String {
+    let renewal = config.relay.settings.lease.as_secs_f64() / 3.0;
+    duration::show(Duration::from_secs(renewal.ceil() as u64))
 }
 
 /// What takes a pause back; with several outboxes it has to say in which.

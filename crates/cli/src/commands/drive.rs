@@ -251,7 +251,12 @@ impl Driven {
 
     /// The job as JSON.
     pub fn value(&self) -> Value {
-        job::value_with(&self.outbox, &self.job, self.dead)
+        let mut value = job::value_with(&self.outbox, &self.job, self.dead);
+        if self.job.waiting > 0 {
+            value["relay_runs"] = (!self.is_alone).into();
+            value["paused"] = self.pauses.clone().into();
+        }
+        value
     }
 
     /// One line: which job it was, and what is left of it.

@@ -158,7 +158,37 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
             }
         }
     }
+    if let Some(edited) = edited(record) {
+        value["content_type"] = edited.content_type.into();
+        value["payload_bytes"] = edited.payload.len().into();
+        if payload && let Some(value) = value.as_object_mut() {
+            value.retain(|name, _| name != "payload" && name != "payload_hex");
+            let (name, text) = payload_text(edited.payload);
+            value.insert(name.to_owned(), text.map_or(Value::Null, Value::String));
+        }
+    }
     value
+}
+
+/// What goes or went everywhere in place of what the producer wrote.
+struct Edited<'a> {
+    payload: &'a Payload,
+    content_type: &'a str,
+}
+
+/// None where no destination gets anything else than the producer wrote, or they get different things: each says then
+/// what it gets.
+fn edited(record: &EventRecord) -> Option<Edited<'_>> {
+    let first = record.routes.first()?;
+    let payload = first.payload.as_ref()?;
+    let same = |route: &RecordedRoute| {
+        route.payload.as_ref() == Some(payload) && route.content_type == first.content_type
+    };
+    let written = record.event.as_ref().map_or("", |event| event.content_type());
+    record.routes.iter().all(same).then(|| Edited {
+        payload,
+        content_type: first.content_type.as_deref().unwrap_or(written),
+    })
 }
 
 pub fn payload_text(payload: &Payload) -> (&'static str, Option<String>) {
@@ -241,7 +271,13 @@ pub fn print(
     if let Some(replay) = &record.replay {
         lines.push(("copy of", format!("the replay {}", whole(replay.as_str()))));
     }
+    let edited = edited(record);
+    let content = |content_type: &str, payload: &Payload| {
+        let text = format!("{}, {} bytes", cell(content_type), payload.len());
+        ("content", text)
+    };
     match &record.event {
+        Err(_) if edited.is_some() => {}
         Err(reason) => {
             // The route that it is parked for says the same again.
             if record
@@ -260,10 +296,9 @@ pub fn print(
                 "aggregate",
                 cell(&format!("{}/{}", event.aggregate_type, event.aggregate_id)),
             ));
-            lines.push((
-                "content",
-                format!("{}, {} bytes", cell(event.content_type()), event.payload.len()),
-            ));
+            if edited.is_none() {
+                lines.push(content(event.content_type(), &event.payload));
+            }
             if event.priority != 0 {
                 lines.push(("priority", event.priority.to_string()));
             }
@@ -273,17 +308,21 @@ pub fn print(
                     .iter()
                     .map(|(name, value)| ("header", cell(&format!("{name}: {value}")))),
             );
-            if payload {
+            if payload && edited.is_none() {
                 lines.push(printed(&event.payload));
             }
         }
+    }
+    if let Some(edited) = &edited {
+        lines.push(content(edited.content_type, edited.payload));
+        lines.extend(payload.then(|| printed(edited.payload)));
     }
     for (name, text) in lines {
         out.line(format!("{name:<11} {text}"))?;
     }
     record.routes.iter().try_for_each(|route| {
         print_route(out, outbox, record, route, beside)?;
-        let own = route.payload.as_ref().filter(|_| payload);
+        let own = route.payload.as_ref().filter(|_| payload && edited.is_none());
         own.map_or(Ok(()), |own| {
             let (name, text) = printed(own);
             out.line(format!("{name:<11} {text}"))

@@ -17,6 +17,10 @@ const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no
                               with `postrider pause --key`, then `postrider resume` the outbox, and give the command \
                               with --yes when it is HELD; one whose time has not come is SCHEDULED then, and \
                               `postrider schedule cancel` throws it away";
+const NO_EDIT_YET: &str = "only an event that failed can be edited, and this one goes out as it is once the outbox is \
+                           resumed; to stop it, pause its key with `postrider pause --key`, then `postrider resume` \
+                           the outbox, throw it away with `postrider dead discard ID --yes` when it is HELD, and have \
+                           the service write it anew";
 const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with \
                           `postrider pause --key`, then `postrider resume` the outbox; soon it is SCHEDULED, and then \
                           the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \
@@ -63,7 +67,8 @@ pub fn what_works(verb: &str, status: Status, is_paused: bool) -> &'static str {
     match (is_paused, verb, status) {
         (true, "discard", Status::Pending) => NO_DISCARD_YET,
         (true, "move" | "cancel", Status::Pending) => NOT_PARKED,
-        (true, "redrive" | "edit" | "replay", Status::Pending) => GOES_WITH_RESUME,
+        (true, "edit", Status::Pending) => NO_EDIT_YET,
+        (true, "redrive" | "replay", Status::Pending) => GOES_WITH_RESUME,
         (true, "redrive" | "replay", Status::Held) => GOES_WITH_RESUME,
         (false, "move", Status::Held) => NOT_MOVED,
         (false, "cancel", Status::Held) => NOT_CANCELLED,

@@ -174,7 +174,10 @@ impl Total {
     fn others(&self) -> impl Iterator<Item = String> {
         self.left_out.iter().map(|((status, is_paused), rows)| {
             let why = match (self.words.0, status) {
-                ("discard", Status::Retrying) => "tried again by itself; name it by its id to discard it",
+                ("discard", Status::Retrying) => {
+                    "redriven, or refused and tried again by itself; this command takes it once it is dead again, and \
+                     an event behind a dead one of its key once that is gone; `postrider dead discard ID` takes it now"
+                }
                 (verb, status) => what_works(verb, *status, *is_paused),
             };
             format!(

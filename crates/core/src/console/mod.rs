@@ -31,7 +31,7 @@ pub trait Console: Send + Sync {
 
     /// Events that match, a page at a time.
     ///
-    /// A page is searched for about 150 ms, so it may be short or empty and still have a cursor: only a page without
+    /// A page is searched for about 120 ms, so it may be short or empty and still have a cursor: only a page without
     /// one is the last. Every page moves its cursor, however late it is, so that whoever follows the cursors comes to
     /// the end. An event is in one page with all its destinations; its rows are never cut apart, and it is listed if
     /// any of them matches. What stands still while the pages are asked for is listed exactly once.

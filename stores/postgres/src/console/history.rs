@@ -9,12 +9,12 @@ use super::stretch::{Budget, LONGEST, STRETCH, Way, last_place, next_place};
 use super::walk::{Look, Walk, first, some};
 use crate::error::Result;
 
-/// How many times more places the next look takes where an index leads to what is asked for: to find nothing costs the
-/// same in many places as in few.
-const LEAP: i64 = 8;
+/// How many times more places the next look takes at most where an index leads to what is asked for: to find nothing
+/// costs the same in many places as in few.
+pub(super) const LEAP: i64 = 8;
 
 /// So many rows of a look that leaps, and it has leapt too far: each may cost a stretch of its own.
-const CROWD: i64 = 256;
+const CROWD: i64 = 128;
 
 /// So many leaps are made for a page even when its time is over: they come to the end of any history that holds little
 /// of what is asked for, and where they are slow they are as slow on every page.
@@ -23,8 +23,8 @@ const LEAPS: u32 = 8;
 /// So many keys or types are searched for by their index: each is a statement of its own for the planner.
 const NAMED: usize = 16;
 
-/// A look that takes so long reads stretches that the index knows nothing of, whichever places it is for: the next one is
-/// for all of them.
+/// A look that takes so long reads stretches that the index knows nothing of, whichever places it is for: the next one
+/// is for all of them.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// The history as a whole.
@@ -108,17 +108,24 @@ impl Walk {
         let is_slow = began.elapsed() > SLOW;
         self.leaps += 1;
         budget.spend(STRETCH);
-        if i64::try_from(places.len()).is_ok_and(|rows| rows >= crowd) {
+        let rows = i64::try_from(places.len()).unwrap_or(i64::MAX);
+        if rows >= crowd {
             if self.size > STRETCH {
                 self.size = (self.size / LEAP).max(STRETCH);
+                // The crowd is still ahead.
+                self.leap = 2;
                 return Ok(());
             }
             return self.stretch(look, last, budget).await;
         }
         let reached = way.step(self.at, self.size);
+        // Where many events are parked, as many places are given out that the history does not have.
+        self.gap = rows == 0 && self.size == STRETCH;
+        // Where it is as frequent as here, half a crowd is found.
+        let farther = (crowd / 2 / rows.max(1)).clamp(1, self.leap);
         self.size = match is_slow {
             true => last,
-            false => self.size.saturating_mul(LEAP),
+            false => self.size.saturating_mul(farther),
         };
         self.saw(way, places, Some(reached).filter(|at| way.goes_on(*at, last)));
         Ok(())
@@ -161,8 +168,8 @@ pub(super) fn searched(high: i64, meant: &Meant) -> String {
     format!("{} LIMIT $2", parts.join(" UNION ALL "))
 }
 
-/// Whether every day has the index of keys and types. That the index as a whole is valid does not tell: it does not become
-/// so when the last day without it is dropped.
+/// Whether every day has the index of keys and types. That the index as a whole is valid does not tell: it does not
+/// become so when the last day without it is dropped.
 pub(super) async fn is_searched(view: &View) -> Result<bool> {
     let sql = "SELECT NOT EXISTS (
          SELECT 1 FROM pg_catalog.pg_inherits d WHERE d.inhparent = '{outbox_sent}'::regclass AND NOT EXISTS (

@@ -28,8 +28,8 @@ pub(super) struct Meant {
     /// Of which rows so many are looked at in one go, as a condition that an index follows by place; none where an
     /// index leads to what is meant.
     pub(super) counted: Option<&'static str>,
-    /// What an index of the history leads to, one by one: it takes one key or type at a time. Whatever is meant is one of
-    /// these.
+    /// What an index of the history leads to, one by one: it takes one key or type at a time. Whatever is meant is one
+    /// of these.
     pub(super) named: Vec<String>,
     /// The number of the first parameter.
     first: usize,

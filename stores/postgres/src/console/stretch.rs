@@ -150,8 +150,9 @@ impl Budget {
     }
 }
 
-/// No event has a higher place. The sequence alone does not tell: it may have been set back, or not have come along when
-/// the database moved to another server, and an archive that ended there would have the rest of the history removed.
+/// No event has a higher place. The sequence alone does not tell: it may have been set back, or not have come along
+/// when the database moved to another server, and an archive that ended there would have the rest of the history
+/// removed.
 pub(crate) async fn last_place(view: &View) -> Result<i64> {
     let last = "SELECT greatest(CASE WHEN is_called THEN last_value ELSE 0 END,
                     (SELECT max(seq) FROM {outbox_parked}), 0) FROM {outbox_seq}";

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::View;
-use super::history::History;
+use super::history::{History, LEAP};
 use super::meant::{Meant, Table, labels, only_heads};
 use super::record::Place;
 use super::stretch::{Budget, LONGEST, STRETCH, Way};
@@ -48,6 +48,8 @@ pub(super) struct Walk {
     pub(super) size: i64,
     /// The last look at the history met no row at all, so that the next one may begin far from it.
     pub(super) gap: bool,
+    /// How many times more places the next look by an index may take.
+    pub(super) leap: i64,
     /// How often it was searched by its index.
     pub(super) leaps: u32,
     /// What is known of the history, once it was asked for.
@@ -74,6 +76,7 @@ impl Walk {
             found: VecDeque::new(),
             size: if is_worded { WORDED / 10 } else { STRETCH },
             gap: false,
+            leap: LEAP,
             leaps: 0,
             history: None,
         })

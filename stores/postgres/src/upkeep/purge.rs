@@ -56,8 +56,8 @@ pub(super) async fn written_down(view: &View, purge: &Purge, purged: Purged) -> 
 }
 
 /// The bound is the same for the whole statement, and on both sides of the join: partitions that are younger are not
-/// opened. Without an archive `$3` is null, which `least` passes over. The difference leads to no index: the first rows that
-/// are old are as good as any, and an index would be gone through from end to end for each step.
+/// opened. Without an archive `$3` is null, which `least` passes over. The difference leads to no index: the first rows
+/// that are old are as good as any, and an index would be gone through from end to end for each step.
 pub(crate) const PURGE: &str = "DELETE FROM {outbox_sent} s USING (
          SELECT o.tableoid AS part, o.ctid AS place FROM {outbox_sent} o
          WHERE o.published_at < least(now() - make_interval(secs => $1), $3::timestamptz)

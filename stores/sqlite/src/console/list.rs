@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// How long one page may be searched for. A filter that matches little in a long history answers what it has found by
 /// then, with a cursor to go on.
-const PATIENCE: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_millis(120);
 
 /// Above every name of a destination.
 const ABOVE_ALL: &str = "\u{10ffff}";
