@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::View;
+use super::edge::edge;
 use super::meant::Meant;
 use super::stretch::{Budget, LONGEST, STRETCH, Way, last_place, next_place};
 use super::walk::{Look, Walk, first, some};
@@ -50,12 +51,9 @@ impl Walk {
         }
         let history = match self.history {
             Some(history) => history,
-            None => *self.history.insert(History::of(view, &self.meant).await?),
+            None => self.enter(view, way).await?,
         };
         let last = history.last;
-        if way == Way::Down {
-            self.at = self.at.min(last.saturating_add(1));
-        }
         // Only now that there is something to look for behind it: it takes a dozen statements.
         if std::mem::take(&mut self.gap) && way.goes_on(self.at, last) {
             let next = next_place(view, "{outbox_sent}", "", way, self.at, last).await?;
@@ -69,6 +67,29 @@ impl Walk {
             true => self.leap(look, last, budget).await,
             false => self.stretch(look, last, budget).await,
         }
+    }
+
+    /// Goes to where the history begins this way. Before it there may be as many places as events are parked, or were
+    /// removed.
+    async fn enter(&mut self, view: &View, way: Way) -> Result<History> {
+        let edge = match way {
+            // Behind the first page it has been passed.
+            Way::Up if self.at > way.start() => None,
+            _ => edge(view, way).await?,
+        };
+        let last = match (way, edge) {
+            (Way::Down, Some(edge)) => edge,
+            _ => last_place(view).await?,
+        };
+        self.at = match way {
+            Way::Up => edge.map_or(self.at, |edge| edge - 1),
+            Way::Down => self.at.min(last.saturating_add(1)),
+        };
+        let is_named = (1..=NAMED).contains(&self.meant.named.len());
+        Ok(*self.history.insert(History {
+            last,
+            is_searched: is_named && is_searched(view).await?,
+        }))
     }
 
     /// The next places, row by row.
@@ -119,8 +140,6 @@ impl Walk {
             return self.stretch(look, last, budget).await;
         }
         let reached = way.step(self.at, self.size);
-        // Where many events are parked, as many places are given out that the history does not have.
-        self.gap = rows == 0 && self.size == STRETCH;
         // Where it is as frequent as here, half a crowd is found.
         let farther = (crowd / 2 / rows.max(1)).clamp(1, self.leap);
         self.size = match is_slow {
@@ -142,16 +161,6 @@ impl Walk {
         let (places, full) = first(look, &sql, self.at, &self.meant).await?;
         self.saw(look.way, places, full);
         Ok(())
-    }
-}
-
-impl History {
-    async fn of(view: &View, meant: &Meant) -> Result<Self> {
-        let is_named = (1..=NAMED).contains(&meant.named.len());
-        Ok(Self {
-            last: last_place(view).await?,
-            is_searched: is_named && is_searched(view).await?,
-        })
     }
 }
 

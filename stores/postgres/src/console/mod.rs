@@ -3,6 +3,7 @@
 mod act;
 mod audit;
 mod control;
+mod edge;
 mod edit;
 mod history;
 mod job;

@@ -245,6 +245,31 @@ async fn what_is_searched_for_in_leaps_comes_whole_and_in_order() {
     assert_eq!(places, wanted);
 }
 
+/// The outermost pages of the history do not have its outermost places: the first was settled last, and the last first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_is_out_of_order_is_listed_by_place() {
+    let outbox = Outbox::new().await;
+    outbox.publish("SELECT 90000, 'k', 'T'", 1);
+    outbox.publish("SELECT n, 'k' || n, 'T' FROM generate_series(100, 3000) n", 1);
+    outbox.publish("SELECT n, 'k' || n, 'T' FROM generate_series(3001, 6000) n", 0);
+    outbox.publish("SELECT 5, 'k', 'T'", 0);
+    let of_key = Filter {
+        key: vec!["A/k".to_owned()],
+        ..Filter::default()
+    };
+    for (newest_first, ends) in [(true, [90_000, 6_000, 5]), (false, [5, 100, 90_000])] {
+        let list = List {
+            newest_first,
+            ..List::first(2, Filter::default())
+        };
+        let page = outbox.store.list(list).await.expect("a page").events;
+        let first: Vec<u128> = page.iter().map(|record| record.seq.0).collect();
+        assert_eq!(first, ends[..2]);
+        let (places, _) = outbox.places(of_key.clone(), newest_first, PATIENCE).await;
+        assert_eq!(places, [ends[0], ends[2]]);
+    }
+}
+
 /// Whatever the planner knows of the days, only the index of keys and types has what is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_is_led_by_its_index() {
