@@ -48,13 +48,21 @@ fn the_first_payload_of_an_edited_event_is_shown() {
         .run(&["show", "dead-1", "--payload", "--json"])
         .expect(0)
         .json();
-    assert_eq!(shown[0]["payload"], "{\"n\": 2}", "{shown}");
+    assert_eq!(shown[0]["payload"], "{\"n\": 3}", "what goes: {shown}");
     assert_eq!(shown[0]["destinations"][0]["payload"], "{\"n\": 3}", "{shown}");
     assert_eq!(shown[0]["original"]["payload"], "{\"n\": 2}", "{shown}");
     assert_eq!(shown[0]["original"]["actor"], "cli:ann", "{shown}");
     let moments: Vec<_> = shown[0]["timeline"].as_array().unwrap().iter().collect();
     assert!(moments.iter().any(|moment| moment["what"] == "edited"), "{shown}");
     assert_eq!(moments[0]["what"], "enqueued", "{shown}");
+    let text = place.run(&["show", "dead-1", "--payload"]).expect(0).out;
+    let payloads: Vec<&str> = text.lines().filter(|line| line.contains("{\"n\"")).collect();
+    assert_eq!(payloads.len(), 2, "{text}");
+    assert!(
+        payloads[0].starts_with("payload ") && payloads[0].ends_with("{\"n\": 3}"),
+        "{text}"
+    );
+    assert!(payloads[1].ends_with("{\"n\": 2}"), "{text}");
     let text = place
         .run(&["show", "dead-1"])
         .expect(0)
