@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedI64ValueParser;
 use postrider_core::{DestinationName, ErrorKind, EventId, Filter, Status, Verb};
 
 use crate::config::{duration, suggestion};
@@ -118,7 +119,7 @@ pub struct EventsArgs {
     #[arg(long)]
     pub oldest_first: bool,
     /// At most this many
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = at_least_one())]
     pub limit: u32,
 }
 
@@ -131,7 +132,7 @@ pub struct DeadArgs {
     #[arg(long, value_name = "GROUP", value_parser = group)]
     pub group: Option<Option<String>>,
     /// At most this many, as said below
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = at_least_one())]
     pub limit: u32,
 }
 
@@ -190,6 +191,11 @@ fn status(text: &str) -> Result<Status, String> {
     Status::parse(text).ok_or_else(|| {
         "must be pending, retrying, waiting, held, scheduled, dead, published or discarded".to_owned()
     })
+}
+
+/// A listing of nothing would look like one that has found nothing.
+fn at_least_one() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
 }
 
 /// A group that cannot exist matches nothing, which must not look like good news.

@@ -102,3 +102,12 @@ listen = "off"
         .says("PUBLISHED")
         .says("one, two");
 }
+
+/// No line must not look like no event.
+#[test]
+fn a_listing_of_nothing_is_refused() {
+    let place = Place::busy();
+    for list in [&["events"][..], &["dead", "list"]] {
+        place.run(&[list, &["-n", "0"]].concat()).expect(2).complains("0");
+    }
+}

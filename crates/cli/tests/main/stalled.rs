@@ -82,7 +82,8 @@ fn what_a_filter_leaves_out_is_said() {
     place
         .run(&discard)
         .expect(0)
-        .says("in state RETRYING: tried again by itself; name it by its id to discard it");
+        .says("in state RETRYING: redriven, or refused and tried again by itself")
+        .says("this command takes it once it is dead");
 }
 
 /// The name of a group is that of one line of the listing, and the line has one outbox.
