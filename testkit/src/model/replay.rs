@@ -17,8 +17,16 @@ impl Model {
             self.stuck_copies(&filed.job.id),
         );
         let room = Replay::room(waiting, stuck).min(limit) as usize;
-        let mut rest = self.replayed(filed, replay).into_iter();
-        let taken: Vec<Record> = rest.by_ref().take(room).collect();
+        let mut rest = self.replayed(filed, replay).into_iter().peekable();
+        let mut taken: Vec<Record> = rest.by_ref().take(room).collect();
+        // The next step begins behind the place.
+        let is_behind = |one: &Record, last: &Record| match replay.to {
+            Some(_) => one.row.seq != last.row.seq,
+            None => place(one) != place(last),
+        };
+        while let Some(same) = rest.next_if(|next| taken.last().is_some_and(|last| !is_behind(next, last))) {
+            taken.push(same);
+        }
         let is_end = rest.next().is_none();
         // Behind its bound it reads no more, and keeps nothing from being removed.
         let at = match is_end {
@@ -61,11 +69,14 @@ impl Model {
             Some(job) => self.restored_by(job).filter(is_meant).cloned().collect(),
             None => self.history().filter(is_meant).cloned().collect(),
         };
-        // Edited while it was being sent, an event was sent twice: the last is what people wanted.
-        meant.sort_by_key(|record| (place(record), Reverse(record.at)));
-        meant.dedup_by_key(|record| place(record));
+        // Edited while it was being sent, an event was sent twice: the last is what people wanted. Another event may have
+        // the same place, after a backup was put back.
+        let id = |record: &Record| record.row.event_id().clone();
+        meant.sort_by_key(|record| (place(record), id(record), Reverse(record.at)));
+        meant.dedup_by_key(|record| (place(record), id(record)));
         if replay.to.is_some() {
-            meant.dedup_by_key(|record| record.row.seq);
+            meant.sort_by_key(|record| (record.row.seq, id(record), record.destination.clone()));
+            meant.dedup_by_key(|record| (record.row.seq, id(record)));
         }
         meant
     }

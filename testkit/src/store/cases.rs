@@ -257,6 +257,7 @@ cases! { $ store_suite, store, "Store"
         a_replay_is_of_what_was_asked_for [Console Copies];
         a_replay_means_the_ages_of_its_beginning [Console Copies];
         a_restored_row_is_replayed_byte_exact [Console Copies Histories];
+        events_of_one_place_are_all_replayed [Console Copies Histories];
         what_another_outbox_sent_is_replayed [Console Copies Histories];
     }
     audit {

@@ -237,6 +237,56 @@ pub(super) async fn a_restored_row_is_replayed_byte_exact(bench: Bench) {
     }
 }
 
+/// The database was put back from a backup while the archive went on: two events have one place, and are two. Steps are
+/// as small as can be, and each begins behind the place that the one before has ended with.
+pub(super) async fn events_of_one_place_are_all_replayed(bench: Bench) {
+    let ids = ["a", "b", "c", "d"];
+    let events = ids.map(|id| event(id, id));
+    let relay = history(&bench, &events).await;
+    let ask = HistoryAsk {
+        limit: 10,
+        max_bytes: 1 << 20,
+        ..HistoryAsk::default()
+    };
+    let mut rows = bench.upkeep().history(ask).await.expect("the history").rows;
+    (rows[1].seq, rows[2].seq) = (rows[0].seq, rows[0].seq);
+    let edited = rows[1].clone();
+    rows.insert(3, edited);
+    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let end = Cursor("1".to_owned());
+    let restored = bench.upkeep().restore(job.id.clone(), rows, end.clone()).await;
+    assert_eq!(restored.expect("restored").touched, 5);
+    bench
+        .upkeep()
+        .mark(job.id.clone(), end, 0, true)
+        .await
+        .expect("done");
+    for elsewhere in [None, Some(to("x"))] {
+        let again = Replay {
+            restored: Some(job.id.clone()),
+            to: elsewhere.clone(),
+            ..Replay::default()
+        };
+        let replayed = replay(&bench, again, Filter::default()).await;
+        let mut touched = 0;
+        for _ in 0..5 {
+            let step = bench
+                .console()
+                .step(replayed.id.clone(), 1)
+                .await
+                .expect("a step");
+            touched = step.job.touched;
+        }
+        assert_eq!(touched, 4, "to {elsewhere:?}");
+        let mut found = Vec::new();
+        for (id, _) in copies(&bench, &relay, &replayed).await {
+            found.push(id);
+        }
+        found.sort_unstable();
+        assert_eq!(found, ids, "to {elsewhere:?}");
+    }
+}
+
 /// Its places went further than those of this outbox have come, and its clock was ahead.
 pub(super) async fn what_another_outbox_sent_is_replayed(bench: Bench) {
     let relay = history(&bench, &[event("a", "k"), event("b", "k")]).await;

@@ -260,9 +260,8 @@ fn in_part(job: &Job, left: u64) -> Failure {
 fn fewer(counted: u64, copied: u64) -> Failure {
     let text = format!("{} were counted, and {copied} copied", deliveries(counted));
     Failure::found(text).advice(
-        "the others were removed from the history before the replay began (`postrider audit` tells by whom, and \
-         `postrider archive restore` reads an archive back), or have the place of another event, after the sequence of \
-         the outbox was set back: name them with --id, one at a time",
+        "the others were removed from the history before the replay began: `postrider audit` tells by whom, and \
+         `postrider archive restore` reads an archive back",
     )
 }
 

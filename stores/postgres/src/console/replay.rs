@@ -19,14 +19,18 @@ use crate::row::storable;
 const LONGEST: i64 = 65_536;
 
 /// What is copied comes from one statement, so that nothing can be removed between finding and copying it. Edited while
-/// it was being sent, an event was sent twice: the last is what people wanted.
+/// it was being sent, an event was sent twice: the last is what people wanted. Another event may have the same place,
+/// after the sequence was set back or a backup was put back: both go, in one step, because the next one begins behind
+/// the place.
 const COPY: &str = "WITH chosen AS MATERIALIZED (
-         SELECT DISTINCT ON ({one}) s.seq, s.destination, s.event_id, {carried s} FROM {table} s
-         WHERE s.seq >= $1 AND s.seq < $3 AND s.seq <= $4 AND (s.seq, s.destination) > ($1, $2){only}{meant}
-         ORDER BY s.seq, s.destination, s.published_at DESC LIMIT $5),
+         SELECT * FROM (
+             SELECT DISTINCT ON ({one}, s.event_id) s.seq, s.destination, s.event_id, {carried s} FROM {table} s
+             WHERE s.seq >= $1 AND s.seq < $3 AND s.seq <= $4 AND (s.seq, s.destination) > ($1, $2){only}{meant}
+             ORDER BY {one}, s.event_id, s.published_at DESC) s
+         ORDER BY {one} FETCH FIRST $5 ROWS WITH TIES),
      named AS MATERIALIZED (
          SELECT c.*, coalesce(c.event_key, c.aggregate_type || E'\\x1f' || c.aggregate_id) AS own FROM chosen c
-         ORDER BY c.seq, c.destination),
+         ORDER BY c.seq, c.destination, c.event_id),
      copied AS (
          INSERT INTO {outbox_parked} (seq, destination, shard, lane, order_key, line, event_id, event_type,
              aggregate_type, aggregate_id, event_key, payload, payload_bytes, content_type, headers, priority,

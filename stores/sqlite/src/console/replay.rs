@@ -60,6 +60,14 @@ pub(super) fn take_back(view: &View<'_>, id: &JobId) -> Result<u64> {
     Ok(view.tx.execute(&sql, [id.as_str()])? as u64)
 }
 
+/// A row that was chosen of a place.
+struct Here {
+    event_id: EventId,
+    destination: String,
+    /// Among the chosen.
+    index: usize,
+}
+
 /// Where copies are made from.
 struct Source<'a> {
     filter: &'a Filter,
@@ -127,39 +135,66 @@ impl<'a> Source<'a> {
         let mut statement = view.tx.prepare_cached(&sql)?;
         let visits = i64::try_from(VISITS).unwrap_or(i64::MAX);
         let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, visits])?;
-        let (mut chosen, mut visited, mut last) = (Vec::new(), 0, None);
+        let (mut chosen, mut visited) = (Vec::new(), 0);
+        // What was chosen of the place at hand, which the next step begins behind, and where it was before.
+        let mut here: Vec<Here> = Vec::new();
+        let start = at.clone();
+        let mut before = start.clone();
         while let Some(row) = rows.next()? {
             visited += 1;
-            let place = (row.get(0)?, row.get(seen::DESTINATION)?);
-            // Edited while it was being sent, an event was sent twice: the last is what people wanted.
-            if last.as_ref() == Some(&place) && self.is_meant(view, row)? {
-                chosen.pop();
-                chosen.push(row.get(seen::COLUMNS)?);
-            }
-            if place <= *at {
-                continue;
-            }
-            if chosen.len() == room {
-                return Ok((chosen, false));
-            }
-            at.clone_from(&place);
-            if self.is_meant(view, row)? {
-                chosen.push(row.get(seen::COLUMNS)?);
-                last = Some(place);
+            let place: (i64, String) = (row.get(0)?, row.get(seen::DESTINATION)?);
+            let is_here = match once {
+                true => place.0 == at.0,
+                false => place == *at,
+            };
+            if !is_here {
+                if chosen.len() >= room {
+                    return Ok((chosen, false));
+                }
+                before = std::mem::replace(at, place.clone());
                 if once {
                     at.1 = ABOVE_ALL.to_owned();
                 }
+                here.clear();
+            }
+            let Some(event_id) = self.meant(view, row)? else {
+                continue;
+            };
+            let id: i64 = row.get(seen::COLUMNS)?;
+            // Edited while it was being sent, an event was sent twice: the last is what people wanted. Another event
+            // may have the same place, after a backup was put back.
+            match here.iter().find(|known| known.event_id == event_id) {
+                Some(known) if known.destination == place.1 => chosen[known.index] = id,
+                Some(_) => {}
+                None => {
+                    here.push(Here {
+                        event_id,
+                        destination: place.1,
+                        index: chosen.len(),
+                    });
+                    chosen.push(id);
+                }
             }
         }
-        Ok((chosen, visited < VISITS))
+        let is_end = visited < VISITS;
+        // There may be more of the last place. Where it is the only one, it is taken as it is: something must move.
+        if !is_end && before != start {
+            chosen.truncate(chosen.len() - here.len());
+            *at = before;
+        }
+        Ok((chosen, is_end))
     }
 
-    /// Only what was published in the time that is asked for, and is no copy itself.
-    fn is_meant(&self, view: &View<'_>, row: &Row<'_>) -> Result<bool> {
+    /// Only what was published in the time that is asked for, and is no copy itself: the id of such an event.
+    fn meant(&self, view: &View<'_>, row: &Row<'_>) -> Result<Option<EventId>> {
         let published_at: i64 = row.get(seen::COLUMNS + 1)?;
         let is_event: bool = row.get(seen::COLUMNS + 2)?;
-        let is_in_time = (self.since..self.until).contains(&published_at);
-        Ok(is_event && is_in_time && Seen::read(view, row)?.is_meant_at(self.begun_at, self.filter))
+        if !is_event || !(self.since..self.until).contains(&published_at) {
+            return Ok(None);
+        }
+        let seen = Seen::read(view, row)?;
+        let is_meant = seen.is_meant_at(self.begun_at, self.filter);
+        Ok(is_meant.then(|| seen.event_id().clone()))
     }
 }
 
