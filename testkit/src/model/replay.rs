@@ -69,8 +69,8 @@ impl Model {
             Some(job) => self.restored_by(job).filter(is_meant).cloned().collect(),
             None => self.history().filter(is_meant).cloned().collect(),
         };
-        // Edited while it was being sent, an event was sent twice: the last is what people wanted. Another event may have
-        // the same place, after a backup was put back.
+        // Edited while it was being sent, an event was sent twice: the last is what people wanted. Another event may
+        // have the same place, after a backup was put back.
         let id = |record: &Record| record.row.event_id().clone();
         meant.sort_by_key(|record| (place(record), id(record), Reverse(record.at)));
         meant.dedup_by_key(|record| (place(record), id(record)));
