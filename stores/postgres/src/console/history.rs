@@ -12,7 +12,10 @@ use crate::error::Result;
 
 /// How many times more places the next look takes at most where an index leads to what is asked for: to find nothing
 /// costs the same in many places as in few.
-pub(super) const LEAP: i64 = 8;
+pub(super) const LEAP: i64 = 64;
+
+/// How many times fewer it takes where that was too far.
+const BACK: i64 = 8;
 
 /// So many rows of a look that leaps, and it has leapt too far: each may cost a stretch of its own.
 const CROWD: i64 = 128;
@@ -132,7 +135,7 @@ impl Walk {
         let rows = i64::try_from(places.len()).unwrap_or(i64::MAX);
         if rows >= crowd {
             if self.size > STRETCH {
-                self.size = (self.size / LEAP).max(STRETCH);
+                self.size = (self.size / BACK).max(STRETCH);
                 // The crowd is still ahead.
                 self.leap = 2;
                 return Ok(());
