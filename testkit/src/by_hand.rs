@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Act, Event, Filter, Heartbeat, Lane, Leaves, Page, Park, ParkedRange, ParkedRow, QueuedRow, Range, Read,
-    Receipt, RelayId, Seq, Settle, SettleParked, SettleQueued, Settled, Shard, Store, Then, Token, Verb,
+    Act, Event, Filter, Heartbeat, JobId, JobKind, Lane, Leaves, NewJob, Page, Park, ParkedRange, ParkedRow,
+    QueuedRow, Range, Read, Receipt, RelayId, Replay, Seq, Settle, SettleParked, SettleQueued, Settled,
+    Shard, Store, Then, Token, Verb,
 };
 
 /// A relay that owns shards.
@@ -148,6 +149,16 @@ pub fn again(row: &ParkedRow, then: Then) -> SettleParked {
         destination: row.destination.clone(),
         version: row.version,
         then,
+    }
+}
+
+/// A replay of everything.
+pub fn replay_all() -> NewJob {
+    NewJob {
+        id: JobId::new(),
+        kind: JobKind::Replay(Replay::default()),
+        filter: Filter::default(),
+        actor: "ann".to_owned(),
     }
 }
 

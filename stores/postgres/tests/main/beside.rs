@@ -1,9 +1,10 @@
 //! What operators do beside others who were first: whoever waited for a row sees it as it is by then.
 
 use postrider_core::{
-    Console, Edit, ErrorKind, Failure, Filter, JobId, JobKind, JobState, JobVerb, Kept, NewJob, Park,
-    Payload, Purge, Replay, Settled, Status, Upkeep, Verb,
+    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, Kept, Park, Payload, Purge,
+    Replay, Settled, Status, Upkeep, Verb,
 };
+use postrider_testkit::by_hand;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -104,12 +105,7 @@ async fn an_edit_that_comes_too_late_keeps_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waited_for_a_replay_knows_of_the_copies_that_were_made() {
     let (db, _relay) = with_dead().await;
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let job = db.store.begin(replay).await.expect("begun");
     let id = job.id.as_str();
     let copies = format!("UPDATE outbox_parked SET dead = false, replay_id = '{id}'");
@@ -130,12 +126,7 @@ async fn copies_are_taken_back_in_the_order_of_a_settle() {
     let rows = relay.queued().await;
     let entries = rows.iter().map(|row| parks(row, vec![dead.clone()])).collect();
     assert_eq!(relay.settle(entries, vec![]).await, [Settled::Done; 2]);
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let id = db.store.begin(replay).await.expect("begun").id;
     // The last place lies first in the table and in its index.
     for copy in ["b", "a"] {
@@ -169,12 +160,7 @@ async fn a_replay_begins_behind_a_removal_that_does_not_know_of_it() {
     let removes = "LOCK TABLE outbox_job IN SHARE UPDATE EXCLUSIVE MODE; DELETE FROM outbox_sent";
     let remover = first(&db, removes).await;
     let store = db.store.clone();
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let begin = tokio::spawn(async move { store.begin(replay).await });
     let job = then(&db, remover, begin).await.expect("begun");
     let step = db.store.step(job.id, 10).await.expect("a step");

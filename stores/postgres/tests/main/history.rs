@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use postrider_core::{
-    Console, Filter, HistoryAsk, JobId, JobKind, JobState, Kept, NewJob, Purge, Purged, Replay, Timestamp,
-    Upkeep,
-};
+use postrider_core::{Console, HistoryAsk, JobState, Kept, Purge, Purged, Timestamp, Upkeep};
+use postrider_testkit::by_hand;
 
 use crate::log;
 use crate::support::{Db, few_shards};
@@ -46,12 +44,7 @@ async fn clean(db: &Db) -> Purged {
 
 /// Begins to send everything again that was ever sent.
 async fn replay(db: &Db) -> String {
-    let job = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let job = by_hand::replay_all();
     db.store.begin(job).await.expect("begun").id.to_string()
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, Heartbeat, HistoryAsk, HistoryRow, JobId, JobKind, List, NewJob,
-    Park, Receipt, Replay, Seq, Settled, Store, Then, Upkeep,
+    Console, ErrorKind, Failure, Filter, Heartbeat, HistoryAsk, HistoryRow, List, Park, Receipt, Seq,
+    Settled, Store, Then, Upkeep,
 };
+use postrider_testkit::by_hand;
 use postrider_testkit::wait::within;
 
 use crate::support::{Db, Relay, again, event, few_shards, heartbeat, parks, sent};
@@ -368,12 +369,7 @@ async fn history_beyond_the_sequence_is_read_listed_and_replayed() {
         let listed: Vec<u128> = listed.iter().map(|record| record.seq.0).collect();
         assert_eq!(listed, [5_000_000, 70_000, 3]);
     }
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let job = db.store.begin(replay).await.expect("begun");
     let mut touched = 0;
     for _ in 0..10 {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Console, ErrorKind, Failure, Filter, JobId, JobKind, JobState, Kept, NewJob, Park, Purge, Replay,
-    Settled, Store, Upkeep, Verb,
+    Console, ErrorKind, Failure, JobState, Kept, Park, Purge, Settled, Store, Upkeep, Verb,
 };
 use postrider_sqlite::SqliteOptions;
+use postrider_testkit::by_hand;
 
 use crate::support::{Db, act, event, heartbeat, parks, sent};
 
@@ -90,12 +90,7 @@ async fn settles_and_heartbeats_leave_what_a_replay_has_still_to_read() {
     db.enqueue(&[event("old1", "k"), event("old2", "k")]);
     relay.send_all().await;
     db.sql("UPDATE outbox_sent SET published_at = published_at - 8 * 86400000000");
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let job = db.store.begin(replay).await.expect("begun");
     db.enqueue(&[event("new", "k")]);
     relay.send_all().await;
@@ -119,12 +114,7 @@ async fn a_replay_that_keeps_the_history_for_too_long_is_cancelled_by_the_settle
     db.enqueue(&[event("old1", "k"), event("old2", "k")]);
     relay.send_all().await;
     db.sql("UPDATE outbox_sent SET published_at = published_at - 15 * 86400000000");
-    let replay = NewJob {
-        id: JobId::new(),
-        kind: JobKind::Replay(Replay::default()),
-        filter: Filter::default(),
-        actor: "ann".to_owned(),
-    };
+    let replay = by_hand::replay_all();
     let spec = replay.kind.spec(&replay.filter);
     let job = db.store.begin(replay).await.expect("begun");
     for unreadable in ["{", "{\"filter\": {\"of a later version\": 1}}"] {
