@@ -100,7 +100,8 @@ impl Walk {
         let way = look.way;
         let (low, high) = way.window(self.at, self.size);
         let sql = format!(
-            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= {high}{} ORDER BY seq {} LIMIT $2",
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq > $1 AND seq <= {high}{} ORDER BY seq {}
+             FETCH FIRST $2 ROWS WITH TIES",
             self.meant.sql,
             way.order()
         );
@@ -156,7 +157,7 @@ impl Walk {
     /// The history by its index of ids.
     async fn by_id(&mut self, look: &Look<'_>) -> Result<()> {
         let sql = format!(
-            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq {} $1{} ORDER BY seq {} LIMIT $2",
+            "SELECT seq, event_id FROM {{outbox_sent}} WHERE seq {} $1{} ORDER BY seq {} FETCH FIRST $2 ROWS WITH TIES",
             look.way.beyond(),
             self.meant.sql,
             look.way.order()

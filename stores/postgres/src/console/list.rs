@@ -27,7 +27,7 @@ pub(super) async fn list(view: &View, list: &List) -> Result<Listing> {
 async fn page(view: &View, list: &List, budget: Budget) -> Result<Listing> {
     let limit = list.limit.max(1) as usize;
     let mut search = Search::begin(view, list, budget)?;
-    let mut at = search.from;
+    let mut at = search.passed.clone();
     let mut listing = Listing::default();
     loop {
         let wanted = (limit - listing.events.len() + 1).min(STRIDE);
@@ -41,10 +41,10 @@ async fn page(view: &View, list: &List, budget: Budget) -> Result<Listing> {
                 continue;
             };
             if listing.events.len() == limit {
-                listing.next = Some(Cursor::at(at, ""));
+                listing.next = Some(Cursor::at(at.0, &at.1));
                 return Ok(listing);
             }
-            at = place.0;
+            at = place.clone();
             listing.events.push(record);
         }
         let Some(to) = found.to else {
@@ -52,7 +52,7 @@ async fn page(view: &View, list: &List, budget: Budget) -> Result<Listing> {
         };
         at = to;
         if search.budget.is_spent() {
-            listing.next = Some(Cursor::at(at, ""));
+            listing.next = Some(Cursor::at(at.0, &at.1));
             return Ok(listing);
         }
     }
@@ -86,8 +86,9 @@ fn is_meant(view: &View, filter: &Filter, record: &EventRecord) -> bool {
 /// Places that a filter may be about, in order.
 struct Found {
     places: Vec<Place>,
-    /// How far all tables were looked through; none: to their end.
-    to: Option<i64>,
+    /// How far all tables were looked through: a place without an id has been passed with all of its events. None: to
+    /// their end.
+    to: Option<Place>,
 }
 
 /// The tables side by side. Where one of them was left behind, the next page would begin with it, and all that the
@@ -95,7 +96,9 @@ struct Found {
 struct Search<'a> {
     filter: &'a Filter,
     way: Way,
-    /// Where the page begins.
+    /// What was answered before. Without an id every event of the place was, or there is none.
+    passed: Place,
+    /// Where the page begins: before the place, if more of its events may be left.
     from: i64,
     walks: Vec<Walk>,
     budget: Budget,
@@ -104,9 +107,13 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn begin(view: &View, list: &'a List, budget: Budget) -> Result<Self> {
         let way = Way::of(list.newest_first);
-        let from = match &list.from {
-            Some(cursor) => cursor.place()?.0,
-            None => way.start(),
+        let passed = match &list.from {
+            Some(cursor) => cursor.place()?,
+            None => (way.start(), String::new()),
+        };
+        let from = match passed.1.is_empty() {
+            true => passed.0,
+            false => way.step(passed.0, -1),
         };
         // In the order in which events move, for those who see each statement's own moment: `by_id`.
         let tables = [Table::Queued, Table::Parked, Table::Sent].into_iter();
@@ -114,6 +121,7 @@ impl<'a> Search<'a> {
         Ok(Self {
             filter: &list.filter,
             way,
+            passed,
             from,
             walks: walks.collect(),
             budget,
@@ -136,11 +144,11 @@ impl<'a> Search<'a> {
         let reached = self.least_far().map(|index| self.walks[index].at);
         let mut found = Found {
             places: Vec::new(),
-            to: reached,
+            to: reached.map(|place| (place, String::new())),
         };
         while let Some(front) = self.front(reached) {
             if found.places.len() == wanted {
-                found.to = found.places.last().map(|last| last.0);
+                found.to = found.places.last().cloned();
                 break;
             }
             for walk in &mut self.walks {
@@ -148,9 +156,20 @@ impl<'a> Search<'a> {
                     walk.found.pop_front();
                 }
             }
-            found.places.push(front);
+            if !self.is_passed(&front) {
+                found.places.push(front);
+            }
         }
         Ok(found)
+    }
+
+    /// Whether an event of the place that the page begins in was answered before.
+    fn is_passed(&self, place: &Place) -> bool {
+        match self.way {
+            _ if place.0 != self.passed.0 => false,
+            Way::Up => *place <= self.passed,
+            Way::Down => *place >= self.passed,
+        }
     }
 
     /// The walk that is least far, of those that have not come to their end; of several the first.

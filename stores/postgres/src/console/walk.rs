@@ -131,7 +131,8 @@ impl Walk {
         };
         let within = bound.map(|bound| format!(" AND seq {} {bound}", way.up_to()));
         let sql = format!(
-            "SELECT seq, coalesce(event_id, 'seq-' || seq) FROM {table} WHERE seq {} $1{}{} ORDER BY seq {} LIMIT $2",
+            "SELECT seq, coalesce(event_id, 'seq-' || seq) FROM {table} WHERE seq {} $1{}{} ORDER BY seq {}
+             FETCH FIRST $2 ROWS WITH TIES",
             way.beyond(),
             within.unwrap_or_default(),
             self.meant.sql,
@@ -170,7 +171,8 @@ impl Walk {
         let order = look.way.order();
         let sql = format!(
             "SELECT c.seq, s.event_id, s.status = ANY ('{{{}}}'::text[]) FROM (
-                 SELECT p.seq, p.destination FROM {from} p WHERE p.seq {} $1{conditions} ORDER BY p.seq {order} LIMIT $2
+                 SELECT p.seq, p.destination FROM {from} p WHERE p.seq {} $1{conditions} ORDER BY p.seq {order}
+                 FETCH FIRST $2 ROWS WITH TIES
              ) c CROSS JOIN LATERAL (
                  SELECT p.event_id, p.status FROM {{outbox_parked_status}} p
                  WHERE p.seq = c.seq AND p.destination = c.destination LIMIT 1
@@ -207,7 +209,8 @@ impl Walk {
     }
 }
 
-/// The first places that a statement answers from one on, and the last of them where there may be more.
+/// The first places that a statement answers from one on, and the last of them where there may be more. The statement
+/// gives all rows of the last place, because the next look begins behind it.
 pub(super) async fn first(
     look: &Look<'_>,
     sql: &str,
