@@ -52,14 +52,15 @@ fn discard(status: Status) -> &'static str {
         }
         Status::Retrying | Status::DeadLetter => AGAIN,
         Status::Waiting => {
-            "it goes out once what is before it has gone; `postrider dead discard ID --yes` discards it all the same"
+            "it goes out once what is before it has gone; `postrider dead discard ID --yes --reason WHY` discards it \
+             all the same"
         }
         Status::Held => {
-            "it goes out when its destination answers or what is paused is resumed; `postrider dead discard ID --yes` \
-             discards it all the same"
+            "it goes out when its destination answers or what is paused is resumed; `postrider dead discard ID --yes \
+             --reason WHY` discards it all the same"
         }
         Status::Scheduled => {
-            "it goes out by itself at its time; `postrider dead discard ID --yes` discards it all the same"
+            "it goes out by itself at its time; `postrider dead discard ID --yes --reason WHY` discards it all the same"
         }
         Status::Published => {
             "it was sent and cannot be taken back: have the service write an event that corrects it"
@@ -72,13 +73,13 @@ fn edit(status: Status) -> &'static str {
     match status {
         Status::Pending => {
             "only an event that failed can be edited, and this one is queued and goes out as it is; to stop it, pause \
-             its key with `postrider pause --key`, throw it away with `postrider dead discard ID --yes` when it is \
-             HELD, and have the service write it anew"
+             its key with `postrider pause --key`, throw it away with `postrider dead discard ID --yes --reason WHY` \
+             when it is HELD, and have the service write it anew"
         }
         Status::Retrying | Status::DeadLetter => AGAIN,
         Status::Waiting | Status::Held => {
-            "only an event that failed can be edited; throw this one away with `postrider dead discard ID --yes`, and \
-             have the service write it anew"
+            "only an event that failed can be edited; throw this one away with `postrider dead discard ID --yes \
+             --reason WHY`, and have the service write it anew"
         }
         Status::Scheduled => {
             "only an event that failed can be edited; cancel it with `postrider schedule cancel`, and have the service \
@@ -94,7 +95,10 @@ fn edit(status: Status) -> &'static str {
 
 fn replay(status: Status) -> &'static str {
     match status {
-        Status::Retrying => "it is tried again by itself; `postrider dead redrive ID` tries it at once",
+        Status::Retrying => {
+            "it is tried again by itself; `postrider dead redrive ID` tries it at once, unless another of its key is \
+             before it: `postrider show ID` names that one"
+        }
         Status::DeadLetter => {
             "mend what `postrider dead show ID` tells, then send it with `postrider dead redrive ID`"
         }
@@ -116,7 +120,8 @@ fn postpone(status: Status) -> &'static str {
         }
         Status::Held => {
             "its time has come, and a pause or a destination that does not answer holds it: `postrider show` names a \
-             pause, the log of the relay such a destination; `postrider dead discard ID --yes` throws it away"
+             pause, the log of the relay such a destination; `postrider dead discard ID --yes --reason WHY` throws it \
+             away"
         }
         Status::DeadLetter => TIME_HAS_FAILED,
         Status::Published => SENT,
@@ -131,8 +136,8 @@ fn cancel(status: Status) -> &'static str {
              away"
         }
         Status::Waiting => {
-            "its time has come, and it waits for the event before it in its key; `postrider dead discard ID --yes` \
-             throws it away all the same"
+            "its time has come, and it waits for the event before it in its key; `postrider dead discard ID --yes \
+             --reason WHY` throws it away all the same"
         }
         Status::Held => {
             "its time has come, and a pause or a destination that does not answer holds it; `postrider dead discard ID \

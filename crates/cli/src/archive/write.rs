@@ -205,10 +205,11 @@ async fn rows(
             run.manifest.note(row);
             text.add(row);
         }
+        // With every page: the walk through a long history may last longer than the right to it, with little to write.
+        if !leave.to_go_on().await {
+            return Ok(None);
+        }
         if (text.is_full() || page.next.is_none()) && text.rows > 0 {
-            if !leave.to_go_on().await {
-                return Ok(None);
-            }
             run = run.part(std::mem::take(&mut text)).await?;
         }
         match page.next {

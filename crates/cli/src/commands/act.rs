@@ -103,6 +103,7 @@ async fn matching(
         total.enter(outbox).await?;
         counted.push((outbox, would(outbox, &verb, &filter, out).await?));
         total.leave_out(others(outbox, &filter).await?);
+        total.leave_out(redriven(outbox, &filter).await?);
     }
     counted.retain(|(_, rows)| *rows > 0);
     let rows: u64 = counted.iter().map(|(_, rows)| rows).sum();
@@ -200,6 +201,44 @@ async fn others(outbox: &Opened, filter: &Filter) -> Result<BTreeMap<Status, u64
         }
     }
     Ok(others)
+}
+
+/// Rows that the filter would mean had they not been redriven already: they are RETRYING, and nobody has tried them
+/// since.
+async fn redriven(outbox: &Opened, filter: &Filter) -> Result<BTreeMap<Status, u64>, Failure> {
+    if filter.failing_for.is_none() || !filter.wants(Status::Retrying) {
+        return Ok(BTreeMap::new());
+    }
+    let tried = Filter {
+        status: vec![Status::Retrying],
+        ..filter.clone()
+    };
+    let all = Filter {
+        failing_for: None,
+        ..tried.clone()
+    };
+    // More may be tried between the two, which makes none of them redriven.
+    let tried = counted(outbox, &tried).await?;
+    let rows = counted(outbox, &all).await?.saturating_sub(tried);
+    Ok((rows > 0)
+        .then_some((Status::Retrying, rows))
+        .into_iter()
+        .collect())
+}
+
+/// How many rows could be redriven, counted for a moment only.
+async fn counted(outbox: &Opened, filter: &Filter) -> Result<u64, Failure> {
+    let begun = Instant::now();
+    let (mut rows, mut from) = (0, None);
+    while begun.elapsed() < PATIENCE {
+        let chunk = tried(outbox, &Verb::Redrive, filter, from).await?;
+        rows += chunk.touched;
+        from = chunk.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 async fn tried(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use postrider_core::{
     DestinationName, EventId, EventRecord, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Scope,
-    Stats, Status, Step, StoreError,
+    Stats, Status, Step, StoreError, StoreErrorKind,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ use crate::wire::Opened;
 const EXAMPLES: usize = 1_000;
 /// How long a job that may not go on now waits before it looks again.
 const BREATH: Duration = Duration::from_millis(50);
+/// How often in a row a step may be told to come back later.
+const BUSY: u32 = 5;
 /// For how long the last copies of a replay may stay unsent before they are left to the relay.
 const UNSENT: Duration = Duration::from_secs(2);
 
@@ -43,6 +45,7 @@ impl Drive<'_> {
         let mut pace = Pace::new(rate(&driven.job));
         let mut moved = Instant::now();
         let mut told = false;
+        let mut busy = 0;
         while driven.job.state == JobState::Running && !self.stop.is_cancelled() {
             let Some(limit) = pace.allows() else {
                 self.breathe().await;
@@ -51,6 +54,17 @@ impl Drive<'_> {
             let (cursor, waiting) = (driven.job.cursor.clone(), driven.job.waiting);
             let began = Instant::now();
             let step = self.outbox.console.step(driven.job.id.clone(), limit).await;
+            // It met a settle of the same rows in a circle, or a lock, and has changed nothing.
+            if step
+                .as_ref()
+                .is_err_and(|error| error.kind() == StoreErrorKind::Busy)
+                && busy < BUSY
+            {
+                busy += 1;
+                self.breathe().await;
+                continue;
+            }
+            busy = 0;
             pace.made(driven.take(step.map_err(|error| self.failed(&driven.job, &error))?));
             progress.show(&driven.job);
             // Somebody may have changed it since.

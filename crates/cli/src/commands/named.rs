@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use postrider_core::{Act, EventId, EventRecord, Filter, Status, Verb};
+use postrider_core::{Act, EventId, EventRecord, Filter, Status, Timestamp, Verb};
 
 use super::ask::actor;
 use super::progress::STEP;
@@ -26,8 +26,9 @@ pub struct Named<'a> {
 
 /// Whether the verb suits an event.
 enum Suits {
-    /// Its rows in these states; empty: whatever the store says.
-    Rows(Vec<Status>),
+    /// Its rows in these states; empty: whatever the store says. And a state in which others of them go out by
+    /// themselves.
+    Rows(Vec<Status>, Option<Status>),
     /// None of them: this is the worst of its states, and whether only copies are left of it.
     Not(Status, bool),
     /// It failed nowhere and goes out by itself.
@@ -39,9 +40,12 @@ enum Suits {
 impl Named<'_> {
     /// Does it in one outbox, unless a dry run only asks.
     pub async fn act(mut self, outbox: &Opened, id: &str, total: &mut Total) -> Result<(), Failure> {
-        match self.suits(outbox, id).await? {
+        let rest = match self.suits(outbox, id).await? {
             Suits::Unknown => return Ok(()),
-            Suits::Rows(status) => self.filter.status = status,
+            Suits::Rows(status, rest) => {
+                self.filter.status = status;
+                rest
+            }
             Suits::Not(status, only_copies) => {
                 total.found.insert(id.to_owned());
                 total.refuse(id, status, only_copies);
@@ -49,10 +53,10 @@ impl Named<'_> {
             }
             Suits::Moves(status) => {
                 total.found.insert(id.to_owned());
-                total.moving.push((id.to_owned(), status));
+                total.moves(id, status, false);
                 return Ok(());
             }
-        }
+        };
         let before = total.touched;
         let (mut refused, mut from) = (BTreeSet::new(), None);
         loop {
@@ -82,6 +86,9 @@ impl Named<'_> {
         for status in refused {
             total.refuse(id, status, false);
         }
+        if let Some(status) = rest {
+            total.moves(id, status, true);
+        }
         Ok(())
     }
 
@@ -89,11 +96,11 @@ impl Named<'_> {
         let wanted = &self.filter.status;
         let discards = matches!(self.verb, Verb::Discard(_)) && !self.at_once;
         if wanted.is_empty() && !discards {
-            return Ok(Suits::Rows(Vec::new()));
+            return Ok(Suits::Rows(Vec::new(), None));
         }
         let records = shown(outbox, id).await?;
         Ok(match wanted.is_empty() {
-            true => suits_discard(&all(&records)),
+            true => suits_discard(&meant(&records, &self.filter)),
             false => suits_only(&records, wanted),
         })
     }
@@ -175,16 +182,34 @@ fn all(records: &[EventRecord]) -> Vec<Status> {
     routes.map(|route| route.status).collect()
 }
 
+/// The states of what a filter means of them. Ages were checked when it was listed, and change nothing here.
+fn meant(records: &[EventRecord], filter: &Filter) -> Vec<Status> {
+    let filter = Filter {
+        older_than: None,
+        newer_than: None,
+        failing_for: None,
+        ..filter.clone()
+    };
+    let routes = records
+        .iter()
+        .flat_map(|record| record.routes.iter().map(move |route| (record, route)));
+    routes
+        .filter(|(record, route)| filter.matches(record, route, Timestamp(0)))
+        .map(|(_, route)| route.status)
+        .collect()
+}
+
 /// A healthy event must not be thrown away for a slip in an id.
 fn suits_discard(states: &[Status]) -> Suits {
-    if states.iter().any(|status| STUCK.contains(status)) {
-        return Suits::Rows(STUCK.to_vec());
-    }
     let moves = |status: &&Status| matches!(status, Status::Waiting | Status::Held | Status::Scheduled);
-    match states.iter().find(moves) {
-        Some(status) => Suits::Moves(*status),
+    let moving = states.iter().find(moves).copied();
+    if states.iter().any(|status| STUCK.contains(status)) {
+        return Suits::Rows(STUCK.to_vec(), moving);
+    }
+    match moving {
+        Some(status) => Suits::Moves(status),
         // It is not there, or over and done with: the store says so.
-        None => Suits::Rows(Vec::new()),
+        None => Suits::Rows(Vec::new(), None),
     }
 }
 
@@ -192,7 +217,7 @@ fn suits_only(records: &[EventRecord], wanted: &[Status]) -> Suits {
     let (states, only_copies) = states(records);
     let suits = all(records).iter().any(|status| wanted.contains(status));
     match (suits, states.first()) {
-        (true, _) => Suits::Rows(wanted.to_vec()),
+        (true, _) => Suits::Rows(wanted.to_vec(), None),
         (false, Some(worst)) => Suits::Not(*worst, only_copies),
         (false, None) => Suits::Unknown,
     }

@@ -19,21 +19,21 @@ const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no
                               `postrider schedule cancel` throws it away";
 const NO_EDIT_YET: &str = "only an event that failed can be edited, and this one goes out as it is once the outbox is \
                            resumed; to stop it, pause its key with `postrider pause --key`, then `postrider resume` \
-                           the outbox, throw it away with `postrider dead discard ID --yes` when it is HELD, and have \
-                           the service write it anew";
+                           the outbox, throw it away with `postrider dead discard ID --yes --reason WHY` when it is \
+                           HELD, and have the service write it anew";
 const NOT_PARKED: &str = "it is queued in an outbox that is paused, where no relay parks it: pause its key with \
                           `postrider pause --key`, then `postrider resume` the outbox; soon it is SCHEDULED, and then \
-                          the command works, or its time has come and it is HELD: `postrider dead discard ID --yes` \
-                          throws it away";
+                          the command works, or its time has come and it is HELD: `postrider dead discard ID --yes \
+                          --reason WHY` throws it away";
 
 // An event whose time has come counts as held until a relay has come to it, and there may be none.
 const NOT_MOVED: &str = "its time has come, and a pause or a destination that does not answer holds it, or no relay \
                          runs, or none has come to it yet: `postrider show` names a pause, `postrider status` says \
                          whether a relay runs, and its log which destination does not answer; `postrider dead discard \
-                         ID --yes` throws it away";
+                         ID --yes --reason WHY` throws it away";
 const NOT_CANCELLED: &str = "its time has come, and a pause or a destination that does not answer holds it, or no \
-                             relay runs, or none has come to it yet; `postrider dead discard ID --yes` throws it away \
-                             all the same";
+                             relay runs, or none has come to it yet; `postrider dead discard ID --yes --reason WHY` \
+                             throws it away all the same";
 
 /// An event, its state, and what would work.
 #[derive(Debug, PartialEq, Eq)]

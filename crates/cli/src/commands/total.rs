@@ -15,6 +15,14 @@ use crate::wire::Opened;
 /// Refusals, and events that wait, that a text names; scripts get all that are known.
 const NAMED: usize = 20;
 
+/// An event, or what is left of it, that goes out by itself and was not discarded.
+struct Moving {
+    id: String,
+    status: Status,
+    /// Other deliveries of it were discarded.
+    is_rest: bool,
+}
+
 /// What a verb did.
 pub struct Total {
     /// The verb in the words of the command line, and its past.
@@ -24,7 +32,7 @@ pub struct Total {
     /// Events that are in a state which the verb does not work on.
     refused: Vec<Refused>,
     /// Events that were not discarded because they go out by themselves.
-    pub moving: Vec<(String, Status)>,
+    moving: Vec<Moving>,
     /// What was redriven and does not go before another, or before something is resumed.
     pub stays: Stays,
     /// Ids that were named and found in some outbox.
@@ -102,6 +110,15 @@ impl Total {
         });
     }
 
+    /// An event that goes out by itself was not discarded, or those of its deliveries that do.
+    pub fn moves(&mut self, id: &str, status: Status, is_rest: bool) {
+        self.moving.push(Moving {
+            id: id.to_owned(),
+            status,
+            is_rest,
+        });
+    }
+
     /// An event that was named is there, and the filter is not about it.
     pub fn elsewhere(&mut self, id: &str, records: &[EventRecord]) {
         let routes = records.iter().flat_map(|record| &record.routes);
@@ -146,10 +163,10 @@ impl Total {
     }
 
     fn value(&self, unknown: &[&String]) -> Value {
-        let moving = self.moving.iter().map(|(id, status)| Refused {
-            id: id.clone(),
-            status: Some(*status),
-            remedy: what_works(self.words.0, *status, false),
+        let moving = self.moving.iter().map(|one| Refused {
+            id: one.id.clone(),
+            status: Some(one.status),
+            remedy: what_works(self.words.0, one.status, false),
         });
         let refused = self.refused.iter().map(Refused::value);
         let refused: Vec<Value> = refused.chain(moving.map(|one| one.value())).collect();
@@ -178,6 +195,10 @@ impl Total {
                     "redriven, or refused and tried again by itself; this command takes it once it is dead again, and \
                      an event behind a dead one of its key once that is gone; `postrider dead discard ID` takes it now"
                 }
+                ("redrive", Status::Retrying) => {
+                    "redriven already and not tried since: it is behind another of its key, paused, or no relay has \
+                     come to it; `postrider show ID` says which"
+                }
                 (verb, status) => what_works(verb, *status, *is_paused),
             };
             format!(
@@ -203,7 +224,7 @@ impl Total {
         if self.refused.len() > NAMED {
             lines.push(format!("… nor {} more", self.refused.len() - NAMED));
         }
-        for (id, status) in &self.moving {
+        for Moving { id, status, is_rest } in &self.moving {
             let goes = match status {
                 Status::Waiting => "once what is before it has gone",
                 Status::Held => {
@@ -212,8 +233,12 @@ impl Total {
                 _ => "by itself",
             };
             let (id, status) = (cell(id), status.as_str());
+            let what = match is_rest {
+                true => format!("not all of {id}: the rest is"),
+                false => format!("not {id}: it is"),
+            };
             lines.push(format!(
-                "not {id}: it is {status} and goes out {goes}; --yes discards it all the same"
+                "{what} {status} and goes out {goes}; --yes discards it all the same"
             ));
         }
         for id in unknown {

@@ -162,8 +162,11 @@ impl Due {
 impl Claimed<'_> {
     /// Does everything that is due; answers how many rows went, or none if it had to leave off.
     async fn clean(&mut self) -> Result<Option<Removed>, Failure> {
-        let Some(history) = self.archive().await? else {
-            return Ok(None);
+        // What fails keeps nothing else from being removed, but for the history that is in no archive yet.
+        let (history, mut failed) = match self.archive().await {
+            Ok(Some(history)) => (history, None),
+            Ok(None) => return Ok(None),
+            Err(failure) => (None, Some(failure)),
         };
         // A job that only a newer version can read must not stand in the way of everything else.
         let looked = match history {
@@ -188,10 +191,14 @@ impl Claimed<'_> {
         }
         let mut removed = Removed::default();
         for due in due {
-            match self.purge(&due, cleanup.batch_size).await? {
-                Some(more) => removed.add(more.rows, more.exact),
-                None => return Ok(None),
+            match self.purge(&due, cleanup.batch_size).await {
+                Ok(Some(more)) => removed.add(more.rows, more.exact),
+                Ok(None) => return Ok(None),
+                Err(failure) => drop(failed.get_or_insert(failure)),
             }
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
         Ok(Some(removed).filter(|_| !self.unfinished))
     }

@@ -13,7 +13,7 @@ use postrider_core::{
 use postrider_relay::engine::Note;
 use postrider_relay::{Observer, Run};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Notify;
 
@@ -216,22 +216,64 @@ async fn call(words: &[String], limit: Duration, message: &Value) -> Result<Stri
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("it cannot be started: {error}"))?;
-    let input = child.stdin.take();
-    let talk = async {
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let told = async {
         if let Some(mut input) = input {
             // A command that does not read what it is told may still have done its work.
             let _ = input.write_all(message.to_string().as_bytes()).await;
         }
-        child.wait_with_output().await
     };
-    let output = tokio::time::timeout(limit, talk)
+    let talk = async { tokio::join!(told, beginning(output), beginning(errors), child.wait()) };
+    let ((), output, errors, status) = tokio::time::timeout(limit, talk)
         .await
-        .map_err(|_| "it did not end in time".to_owned())?
-        .map_err(|error| error.to_string())?;
-    let printed = [output.stdout, output.stderr].concat();
+        .map_err(|_| "it did not end in time".to_owned())?;
+    let status = status.map_err(|error| error.to_string())?;
+    let printed = [output, errors].concat();
     let printed = inert(String::from_utf8_lossy(&printed).trim(), OUTPUT);
-    match output.status.success() {
+    match status.success() {
         true => Ok(printed.into()),
-        false => Err(format!("it ended with {}: {printed}", output.status)),
+        false => Err(format!("it ended with {status}: {printed}")),
+    }
+}
+
+/// What a command prints, up to what the log takes of it. The rest is read too, since a command that cannot write does
+/// not end, but it is not kept: it may print until its time is over.
+async fn beginning(printed: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut printed) = printed else {
+        return kept;
+    };
+    // As many letters as the log takes have four bytes each at most. What was printed before an error is kept.
+    let most = 4 * OUTPUT as u64;
+    if (&mut printed).take(most).read_to_end(&mut kept).await.is_ok() {
+        let _ = tokio::io::copy(&mut printed, &mut tokio::io::sink()).await;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_command_prints_without_end_is_read_and_not_kept() {
+        let mut printed = tokio::io::repeat(b'y').take(64 << 20);
+        assert_eq!(beginning(Some(&mut printed)).await, vec![b'y'; 4 * OUTPUT]);
+        assert_eq!(
+            printed.limit(),
+            0,
+            "or the command would wait for somebody to read it"
+        );
+        let floods = [
+            "sh",
+            "-c",
+            "head -c 30000000 /dev/zero | tr '\\0' y; echo end >&2; exit 3",
+        ];
+        let floods = floods.map(str::to_owned);
+        let error = call(&floods, Duration::from_secs(60), &json!({}))
+            .await
+            .unwrap_err();
+        assert!(error.starts_with("it ended with exit status: 3: yyy"), "{error}");
+        assert!(error.len() < 2 * OUTPUT, "{} bytes", error.len());
     }
 }

@@ -114,6 +114,25 @@ fn a_replay_that_was_left_is_ended_and_originals_go_without_a_history() {
     drop(running);
 }
 
+/// An archive that cannot be written keeps the history, and nothing else.
+#[test]
+fn what_needs_no_archive_is_removed_while_that_fails() {
+    let place = Place::busy();
+    place.age();
+    place.write("archive", "somebody's file");
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let original = "INSERT INTO outbox_original VALUES (900, 'd', 2, 'p', NULL, NULL, 'ada', 5)";
+    connection.execute(original, []).unwrap();
+    let cleanup = "[cleanup]\nschedule = \"* * * * * *\"\narchive_dir = \"archive\"\n";
+    place.write("postrider.toml", &format!("{ORDERS_ONLY}\n{cleanup}"));
+    let running = Running::start(&place, &["run"]);
+    until("the original is gone", || {
+        number(&place, "SELECT count(*) FROM outbox_original") == 0
+    });
+    drop(running);
+    assert_eq!(number(&place, "SELECT count(*) FROM outbox_sent"), 1);
+}
+
 /// It must not end as if it had read what is gone.
 #[test]
 fn a_replay_that_keeps_the_history_for_too_long_is_cancelled_before_that_goes() {

@@ -210,3 +210,68 @@ fn advice_to_change_a_route_says_that_the_relay_is_restarted() {
     let also = "With --yes so do those of them that are WAITING, HELD or SCHEDULED";
     assert!(help.contains(also), "{help}");
 }
+
+/// A key whose head is dead, and behind it an event for two destinations: it is dead at one of them, where a value of the
+/// template is missing, and waits at the other.
+fn half_dead() -> Place {
+    let place = Place::ready(
+        r#"
+[outbox.main]
+url = "sqlite:postrider.db"
+
+[broker.events]
+url = "file:events.jsonl"
+
+[broker.tenants]
+url = "file:{header.tenant}.jsonl"
+
+[[route]]
+when = { aggregate_type = "ORDER" }
+to = [{ broker = "events", name = "orders" }, { broker = "tenants", name = "tenants" }]
+"#,
+    );
+    for (id, aggregate) in [("dead-1", "TICKET/1"), ("half-1", "ORDER/1")] {
+        let which = ["--aggregate", aggregate, "--id", id, "--key", "K"];
+        let sent = [&["send", "--type", "A", "--payload", "{}"][..], &which].concat();
+        place.run(&sent).expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    place
+}
+
+/// Of an event for two destinations one delivery is thrown away, and nobody may think that it was all.
+#[test]
+fn what_a_discard_leaves_of_an_event_is_said() {
+    let place = half_dead();
+    let discard = ["dead", "discard", "half-1", "--reason", "a slip"];
+    let narrowed = [&discard[..], &["--destination", "tenants", "--dry-run"]].concat();
+    let ran = place
+        .run(&narrowed)
+        .expect(0)
+        .says("1 delivery would be discarded");
+    assert!(
+        !ran.out.contains("not all"),
+        "nothing else was meant: {}",
+        ran.out
+    );
+    let ran = place.run(&discard).expect(1).says("1 delivery discarded");
+    drop(
+        ran.says(
+            "not all of half-1: the rest is WAITING and goes out once what is before it has gone; --yes",
+        ),
+    );
+    let rest = [&discard[..], &["--yes"]].concat();
+    place.run(&rest).expect(0).says("1 delivery discarded");
+}
+
+/// A filter does not redrive twice what nobody has tried since, and says so.
+#[test]
+fn what_was_redriven_and_not_tried_since_is_counted_by_a_filter() {
+    let place = half_dead();
+    place.run(&["dead", "redrive", "half-1"]).expect(1).says("waits");
+    let again = ["dead", "redrive", "--kind", "template_value_missing", "--yes"];
+    let ran = place.run(&again).expect(0).says("nothing to redrive");
+    drop(ran.says("left out: 1 delivery in state RETRYING: redriven already and not tried since"));
+    let json = place.run(&[&again[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(json["left_out"]["RETRYING"], 1, "{json}");
+}

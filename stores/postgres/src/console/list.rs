@@ -16,7 +16,7 @@ use crate::error::Result;
 const STRIDE: usize = 500;
 
 /// How long one page may be searched for, within what its statements let: none is begun that would take longer.
-const PATIENCE: Duration = Duration::from_millis(120);
+const PATIENCE: Duration = Duration::from_millis(90);
 
 /// Events that match. What is found after much was looked at for nothing is given at once, with the place to go on
 /// from: a page may have fewer events than there are.

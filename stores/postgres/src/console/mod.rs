@@ -5,11 +5,11 @@ mod audit;
 mod control;
 mod edge;
 mod edit;
-mod history;
 mod job;
 mod line;
 mod list;
 mod meant;
+mod past;
 mod record;
 mod replay;
 mod sent;
@@ -40,8 +40,9 @@ use crate::operator::Work;
 use crate::schema;
 use crate::store::PgStore;
 
-/// How long an operator waits at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an operator waits at most. Below the minute after which an archive takes the history for complete: a discard
+/// is written with the time at which it is made.
+const PATIENCE: Duration = Duration::from_secs(50);
 
 impl Console for PgStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {

@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::View;
-use super::history::{History, LEAP};
 use super::meant::{Meant, Table, labels, only_heads};
+use super::past::{History, LEAP};
 use super::record::Place;
 use super::stretch::{Budget, LONGEST, STRETCH, Way};
 use crate::error::Result;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use postrider_core::{Restore, Timestamp};
+use postrider_core::{BoxFuture, Restore, Timestamp};
 
-use super::super::{archived_until, restore, verify};
+use super::super::{Leave, archived_until, restore, verify, write};
 use super::with_sqlite::{outbox, write_until};
 
 /// Each range begins or ends in a folder that is not there, or lies in it.
@@ -109,4 +109,25 @@ async fn what_was_published_after_the_clock_was_set_back_is_in_the_next_folder()
     };
     let restored = restore(&opened, &dir, range, None, "ada", |_| {}).await.unwrap();
     assert_eq!(restored.job.touched, 1 + 2, "with those of the later folder");
+}
+
+struct Asked(u32);
+
+impl Leave for Asked {
+    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
+        self.0 += 1;
+        Box::pin(std::future::ready(true))
+    }
+}
+
+/// Whoever asks too late has lost the claim when the first file is full, and begins anew the next night.
+#[tokio::test]
+async fn leave_is_asked_for_with_every_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 5_000).await;
+    let mut asked = Asked(0);
+    let written = write(&opened, &dir, Timestamp(i64::MAX / 2), &mut asked).await;
+    assert_eq!(written.unwrap().unwrap().rows, 5_000);
+    assert!(asked.0 >= 5, "asked {} times", asked.0);
 }

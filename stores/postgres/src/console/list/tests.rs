@@ -7,8 +7,8 @@ use postrider_testkit::servers::{Postgres, TestDatabase};
 
 use tokio_postgres::types::ToSql;
 
-use super::super::history::{is_searched, searched};
 use super::super::meant::Meant;
+use super::super::past::{is_searched, searched};
 use super::super::record::SENT;
 use super::super::walk::WORDED;
 use super::*;

@@ -11,8 +11,8 @@ use super::walk::{Look, Walk, first, some};
 use crate::error::Result;
 
 /// How many times more places the next look takes at most where an index leads to what is asked for: to find nothing
-/// costs the same in many places as in few.
-pub(super) const LEAP: i64 = 64;
+/// costs the same in many places as in few, so that what is rare is found in the second look.
+pub(super) const LEAP: i64 = 2_048;
 
 /// How many times fewer it takes where that was too far.
 const BACK: i64 = 8;
@@ -145,7 +145,10 @@ impl Walk {
         }
         let reached = way.step(self.at, self.size);
         // Where it is as frequent as here, half a crowd is found.
-        let farther = (crowd / 2 / rows.max(1)).clamp(1, self.leap);
+        let farther = match rows {
+            0 => self.leap,
+            rows => (crowd / 2 / rows).clamp(1, self.leap),
+        };
         self.size = match is_slow {
             true => last,
             false => self.size.saturating_mul(farther),
