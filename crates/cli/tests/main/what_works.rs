@@ -222,12 +222,9 @@ url = "sqlite:postrider.db"
 [broker.events]
 url = "file:events.jsonl"
 
-[broker.tenants]
-url = "file:{header.tenant}.jsonl"
-
 [[route]]
 when = { aggregate_type = "ORDER" }
-to = [{ broker = "events", name = "orders" }, { broker = "tenants", name = "tenants" }]
+to = [{ broker = "events", name = "orders" }, { broker = "events", name = "tenants", path = "{header.tenant}.jsonl" }]
 "#,
     );
     for (id, aggregate) in [("dead-1", "TICKET/1"), ("half-1", "ORDER/1")] {
