@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::output::{cell, time};
 use crate::wire::Opened;
 
-/// Rows of one transaction. Cursors count how many of them are done: a job that was begun with another number would leave
-/// rows out, or write them twice.
+/// Rows of one transaction. Cursors count how many of them are done: a job that was begun with another number would
+/// leave rows out, or write them twice.
 const BATCH: usize = 500;
 
 /// What was read back.

@@ -211,8 +211,8 @@ fn advice_to_change_a_route_says_that_the_relay_is_restarted() {
     assert!(help.contains(also), "{help}");
 }
 
-/// A key whose head is dead, and behind it an event for two destinations: it is dead at one of them, where a value of the
-/// template is missing, and waits at the other.
+/// A key whose head is dead, and behind it an event for two destinations: it is dead at one of them, where a value of
+/// the template is missing, and waits at the other.
 fn half_dead() -> Place {
     let place = Place::ready(
         r#"

@@ -207,8 +207,8 @@ impl Candidate {
     }
 }
 
-/// Locked in the order of places, so that two of these never wait for each other in a circle. A settle takes what was sent
-/// before what is tried again, and may: the server ends one of the two, and it is done again.
+/// Locked in the order of places, so that two of these never wait for each other in a circle. A settle takes what was
+/// sent before what is tried again, and may: the server ends one of the two, and it is done again.
 const LOCKED: &str = "locked AS MATERIALIZED (
          SELECT p.seq, p.destination, p.version FROM {outbox_parked} p
          WHERE p.seq = ANY ($1::bigint[])

@@ -40,8 +40,8 @@ use crate::operator::Work;
 use crate::schema;
 use crate::store::PgStore;
 
-/// How long an operator waits at most. Below the minute after which an archive takes the history for complete: a discard
-/// is written with the time at which it is made.
+/// How long an operator waits at most. Below the minute after which an archive takes the history for complete: a
+/// discard is written with the time at which it is made.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 impl Console for PgStore {
