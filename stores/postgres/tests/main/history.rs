@@ -10,7 +10,8 @@ use crate::support::{Db, few_shards};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// An outbox that keeps three days, with one sent event in a day that began so many days ago, at a place.
+/// An outbox that keeps three days, with one sent event at the end of a day so many days ago, at a place: whatever the
+/// time of day is, it is not as many days old yet.
 async fn with_days(trim: bool, days: &[(u32, u32)]) -> Db {
     let options = few_shards().history(Some(3 * DAY)).trim(trim);
     let db = Db::with(options).await;
@@ -23,7 +24,7 @@ async fn with_days(trim: bool, days: &[(u32, u32)]) -> Db {
                  FOR VALUES FROM ('{day} 00:00Z') TO (timestamptz '{day} 00:00Z' + interval '24 hours');
              INSERT INTO outbox_sent (seq, destination, event_id, event_type, aggregate_type, aggregate_id, payload,
                  outcome, published_at)
-             VALUES ({place}, 'd', 'e{place}', 'T', 'A', 'k', '{{}}', 'published', '{day} 12:00Z')"
+             VALUES ({place}, 'd', 'e{place}', 'T', 'A', 'k', '{{}}', 'published', '{day} 23:59:59Z')"
         ));
     }
     db.sql("SELECT setval('outbox_seq', 1000)");
