@@ -148,8 +148,8 @@ impl Worker {
         }
     }
 
-    /// Does something that has time: with the next settle, or soon by itself. Says beside how long the database was
-    /// locked from its beginning on, with the commit.
+    /// Does something that has time: with the next settle, or soon by itself. Says beside how long it took, without the
+    /// commit: that of the settle comes anyway.
     pub(crate) async fn errand<T, F>(
         &self,
         doing: &'static str,
@@ -166,8 +166,9 @@ impl Worker {
             }
             let began = Instant::now();
             let done = errand::apart(tx, || errand(tx, company));
+            let took = began.elapsed();
             Box::new(move || {
-                let _ = reply.send(done.map(|done| (done, began.elapsed())));
+                let _ = reply.send(done.map(|done| (done, took)));
             })
         });
         self.call(doing, move |session| {

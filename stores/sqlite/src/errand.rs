@@ -2,7 +2,8 @@
 //!
 //! There is one write lock, and SQLite lets a producer that finds it taken sleep for milliseconds. A cleanup that took
 //! it for half a millisecond, fifty times a second, more than doubled the slow end of the inserts beside it (from 1.4
-//! to 3.4 ms); twice as many rows that went along with the settles of the relay were not to be seen (1.6 ms).
+//! to 3.4 ms). What goes along with the settles of the relay is not to be seen, as long as it does not make them much
+//! longer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

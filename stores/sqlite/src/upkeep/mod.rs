@@ -96,16 +96,17 @@ impl SqliteStore {
             return Ok(nothing);
         }
         if !purge::is_errand(&purge) {
-            let remove = move |view: View<'_>| purge::remove(&view, &purge, found);
+            let remove = move |view: View<'_>| purge::remove(&view, &purge, found, None);
             return self.tend(REMOVING, remove).await;
         }
         let tables = self.tables_shared();
         let errand = move |tx: &Transaction<'_>, company| {
-            Ok((purge::remove(&View::begin(tx, &tables)?, &purge, found)?, company))
+            let view = View::begin(tx, &tables)?;
+            Ok((purge::remove(&view, &purge, found, Some(company))?, company))
         };
-        let ((purged, company), locked) = self.writer().errand(REMOVING, errand).await?;
+        let ((purged, company), took) = self.writer().errand(REMOVING, errand).await?;
         Ok(Purged {
-            rest: Some(purge::rest(company, locked)),
+            rest: Some(purge::rest(company, took)),
             ..purged
         })
     }

@@ -21,26 +21,28 @@ use crate::ident::Tables;
 use crate::schema;
 
 /// How many rows a step of the cleanup looks for: more than it comes to remove.
-const ROWS: u32 = 400;
-/// For how long a step removes. Most who meet it look again once SQLite has let them sleep for 1 and 2 ms, and find the
-/// lock free; a step of half of it removes less than half, because the first rows read the pages in.
-const HOLD: Duration = Duration::from_millis(1);
+const ROWS: u32 = 200;
+/// For how long a step removes along with a settle. Whoever meets a lock is let sleep by SQLite for a millisecond, and
+/// for two more if it is not free then. With 150 µs one insert in 500 more had to sleep twice, and the slow end of the
+/// inserts of 4 producers stayed where it was (1.4 ms); with 1 ms it was that of those who sleep twice (3.4 ms).
+const ALONG: Duration = Duration::from_micros(150);
+/// The same where no settle came: there is little to disturb.
+const ALONE: Duration = Duration::from_millis(1);
 /// How many rows a step comes to in any case: a machine that is busy just then must not keep it from coming to its end.
-const LEAST: usize = 20;
-/// How many times as long as it was locked for a step the database is left to others. With 12 the slow end of the
-/// inserts of 4 producers was 1.35 times that without a cleanup, with 20 it was the same, and 2,200 rows a second went.
-const REST: u32 = 20;
+const LEAST: usize = 10;
+/// How many times as long as a step took the settles behind it go without one.
+const REST: u32 = 40;
 
 /// Whether it has time. A person who purges by hand waits for it.
 pub(super) fn is_errand(purge: &Purge) -> bool {
     purge.actor.is_none()
 }
 
-/// For how long producers should have the database for themselves behind a step that kept it locked for so long. Where
-/// no settle came there is little to disturb, and the next step waits for one anyway.
-pub(super) fn rest(company: Company, locked: Duration) -> Duration {
+/// For how long producers should have the database for themselves behind a step that took so long. Where no settle came
+/// the next step waits for one anyway.
+pub(super) fn rest(company: Company, took: Duration) -> Duration {
     match company {
-        Company::Settle => locked.saturating_mul(REST),
+        Company::Settle => took.saturating_mul(REST),
         Company::Nobody => Duration::ZERO,
     }
 }
@@ -84,9 +86,19 @@ pub(super) fn find(view: &View<'_>, purge: &Purge) -> Result<Found> {
     Ok(found)
 }
 
-/// Removes what was found, and in a cleanup no more than producers should wait for.
-pub(super) fn remove(view: &View<'_>, purge: &Purge, found: Found) -> Result<Purged> {
+/// Removes what was found, and in a cleanup, which has company, no more than producers should wait for.
+pub(super) fn remove(
+    view: &View<'_>,
+    purge: &Purge,
+    found: Found,
+    company: Option<Company>,
+) -> Result<Purged> {
     let began = Instant::now();
+    let hold = match company {
+        None => Duration::MAX,
+        Some(Company::Settle) => ALONG,
+        Some(Company::Nobody) => ALONE,
+    };
     let Some(old) = Old::of(view, purge)? else {
         return Ok(nothing());
     };
@@ -95,7 +107,7 @@ pub(super) fn remove(view: &View<'_>, purge: &Purge, found: Found) -> Result<Pur
     while let Some(row) = left.next() {
         rows += statement.execute(old.parameters(row))? as u64;
         let comes_further = all - left.len() >= LEAST;
-        if is_errand(purge) && comes_further && began.elapsed() >= HOLD {
+        if comes_further && began.elapsed() >= hold {
             break;
         }
     }

@@ -51,7 +51,9 @@ async fn a_replay_that_begins_behind_the_search_keeps_what_was_found() {
     assert_eq!(found.rows.len(), 2);
     replay(&store).await;
     let removed = store
-        .tend("removing", |view| remove(&view, &of_history(None), found))
+        .tend("removing", |view| {
+            remove(&view, &of_history(None), found, Some(Company::Settle))
+        })
         .await
         .unwrap();
     assert_eq!((removed.rows, removed.more), (0, false));
