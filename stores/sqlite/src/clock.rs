@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use postrider_core::Timestamp;
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
@@ -13,6 +12,9 @@ use rusqlite::types::{Value, ValueRef};
 /// Producers in other languages run this as the default of a column, with whatever SQLite they bring along;
 /// `unixepoch('subsec')` would be shorter but fails before 3.42.
 pub(crate) const NOW: &str = "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000";
+
+/// Where times are counted from.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Asks the database for the time.
 pub(crate) fn now(connection: &Connection) -> rusqlite::Result<i64> {
@@ -55,9 +57,10 @@ pub(crate) fn until(from: i64, to: i64) -> Duration {
 /// What our own producers write: RFC 3339 in UTC, which people read and SQLite's date functions understand.
 /// A time outside the calendar stays a number, so that it is never lost.
 pub(crate) fn text(time: Timestamp) -> Result<String, i64> {
-    match jiff::Timestamp::from_microsecond(time.0) {
-        Ok(stamp) => Ok(format!("{stamp:.6}")),
-        Err(_) => Err(time.0),
+    let text = time.to_string();
+    match text.starts_with(['+', '-']) {
+        false => Ok(text),
+        true => Err(time.0),
     }
 }
 
@@ -105,13 +108,21 @@ fn real(number: f64) -> Result<Timestamp, String> {
 }
 
 fn parse_text(text: &str) -> Result<Timestamp, String> {
-    let stamp = text.parse::<jiff::Timestamp>().or_else(|_| {
-        // Without an offset it is UTC, as with SQLite's own `datetime('now')`.
-        let civil = text.parse::<DateTime>()?;
-        Ok::<_, jiff::Error>(civil.to_zoned(TimeZone::UTC)?.timestamp())
+    let stamp = text
+        .parse::<jiff::Timestamp>()
+        .map(|stamp| stamp.as_microsecond());
+    let micros = stamp.or_else(|_| {
+        // Without an offset it is UTC, as with SQLite's own `datetime('now')`. The calendar of `jiff::Timestamp` ends a
+        // day before the year 9999 does, and its last second is what many write for "never".
+        let civil = text
+            .strip_suffix(['Z', 'z'])
+            .unwrap_or(text)
+            .parse::<DateTime>()?;
+        let micros = civil.duration_since(EPOCH).as_micros();
+        Ok::<_, jiff::Error>(i64::try_from(micros).unwrap_or(i64::MAX))
     });
-    match stamp {
-        Ok(stamp) => Ok(Timestamp(stamp.as_microsecond())),
+    match micros {
+        Ok(micros) => Ok(Timestamp(micros)),
         Err(_) => Err(format!(
             "is not a time such as 2026-01-31T12:00:00Z: {:?}",
             text.chars().take(40).collect::<String>()
@@ -142,6 +153,13 @@ mod tests {
         }
         assert_eq!(of("2026-01-01"), Ok(noon - 12 * 3_600_000_000));
         assert_eq!(of("2026-01-01T12:00:00.123456Z"), Ok(noon + 123_456));
+        for never in ["9999-12-31T23:59:59Z", "9999-12-31 23:59:59"] {
+            assert_eq!(of(never), Ok(253_402_300_799_000_000), "{never}");
+        }
+        assert_eq!(
+            text(Timestamp(253_402_300_799_000_000)).unwrap(),
+            "9999-12-31T23:59:59.000000Z"
+        );
         for bad in [
             "",
             "now",
