@@ -274,6 +274,9 @@ impl Engine {
             (Ok(_), None) if destination.is_some() && !redriven => {
                 Some(self.still_dead(&item, destination.as_ref(), route_gone(), out))
             }
+            (Ok(_), None) if row.replay.is_some() => {
+                Some(self.still_dead(&item, destination.as_ref(), nowhere_else(), out))
+            }
             (Ok(_), None) => Some(self.route_again(&item, row.due_in > Duration::ZERO, out)),
             (Ok(_), Some(id)) => self.parked_delivery(&row, &mut item, id, redriven, maybe_sent, out),
         };
@@ -432,6 +435,15 @@ fn id_reused() -> Failure {
     Failure::new(
         ErrorKind::IdReused,
         "this id was published before with another payload, type or content type",
+    )
+}
+
+/// Routed like an event, a copy would go to destinations that its replay never named.
+fn nowhere_else() -> Failure {
+    Failure::new(
+        ErrorKind::RouteGone,
+        "the destination of this copy is no longer in the configuration, and a copy goes nowhere else: put it back, or \
+         discard the copy and replay its event to another destination",
     )
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use postrider_core::{Condition, ErrorKind, Message, Router, header};
+use postrider_core::{Condition, Console, ErrorKind, Message, Router, header};
 use postrider_memory::MemorySink;
-use postrider_testkit::MemoryStore;
 use postrider_testkit::model::Fate;
+use postrider_testkit::{MemoryStore, by_hand};
 
 use crate::support::*;
 
@@ -107,6 +107,35 @@ async fn what_is_routed_anew_goes_only_where_it_has_not_been() {
     // For longer than the history is asked, nobody knows where they have been.
     let marked = |message: &&Message| message.header(header::MAYBE_DUPLICATE).is_some();
     assert_eq!(other.messages().iter().filter(marked).count(), 3);
+}
+
+/// Routed like an event, a copy would go to destinations that its replay never named, and out of its order there.
+#[tokio::test]
+async fn a_copy_whose_destination_is_gone_goes_nowhere_else() {
+    let (store, kept, other) = (MemoryStore::new(8), MemorySink::new(), MemorySink::new());
+    let relay = |name: &str| {
+        let builder = builder(&store).sink_named("kept", Arc::new(kept.clone()));
+        let builder = builder.sink_named(name, Arc::new(other.clone()));
+        let router = all_to(vec![destination("kept"), destination(name)]);
+        builder.router(router).build().unwrap()
+    };
+    commit(&store, &["a"], 1);
+    drained(&relay("old")).await;
+    let job = Console::begin(&store, by_hand::replay_all()).await.unwrap();
+    assert_eq!(store.step(job.id, 10).await.unwrap().job.touched, 2);
+    let running = Running::start(&relay("new"));
+    for said in ["no longer in the configuration", "a copy goes nowhere else"] {
+        until(said, || {
+            let dead = dead(&store);
+            dead.iter()
+                .any(|row| row.failure.as_ref().unwrap().text.contains(said))
+        })
+        .await;
+        store.with_model(|model, now| model.redrive(now, |row| row.dead));
+    }
+    until("it is dead again", || dead(&store).len() == 1).await;
+    running.stop().await;
+    assert_eq!((kept.messages().len(), other.messages().len()), (2, 1));
 }
 
 #[tokio::test]
