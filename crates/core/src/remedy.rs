@@ -12,8 +12,8 @@ const HELD: &str = "it goes by itself when its destination answers or what is pa
 const AT_ITS_TIME: &str = "it leaves at its time; `postrider schedule move ID --in 0s` sends it now";
 const SENT: &str = "it was sent; send a copy with `postrider replay --id`";
 const THROWN_AWAY: &str = "a person threw it away; the service has to write the event again";
-const TIME_HAS_FAILED: &str = "its time has come and it failed; redrive it with `postrider dead redrive`, or throw it \
-                               away with `postrider dead discard`";
+const TIME_HAS_FAILED: &str = "its time has come and it failed; redrive it with `postrider dead redrive ID`, or throw \
+                               it away with `postrider dead discard ID --reason WHY`";
 const NOT_PARKED_YET: &str = "it is queued: if its time has not come, a relay parks it when it reads it, and then the \
                               command works; see that one runs with `postrider status`";
 
@@ -112,7 +112,7 @@ fn postpone(status: Status) -> &'static str {
         Status::Scheduled => AGAIN,
         Status::Retrying => {
             "its time has come, and it was refused: it is tried again by itself; `postrider dead redrive ID` tries it \
-             at once, `postrider dead discard ID` throws it away"
+             at once, `postrider dead discard ID --reason WHY` throws it away"
         }
         Status::Waiting => {
             "its time has come, and it waits for the event before it in its key: redrive or discard that one; \
@@ -132,8 +132,8 @@ fn postpone(status: Status) -> &'static str {
 fn cancel(status: Status) -> &'static str {
     match status {
         Status::Retrying => {
-            "its time has come, and it was refused: it is tried again by itself; `postrider dead discard ID` throws it \
-             away"
+            "its time has come, and it was refused: it is tried again by itself; `postrider dead discard ID --reason \
+             WHY` throws it away"
         }
         Status::Waiting => {
             "its time has come, and it waits for the event before it in its key; `postrider dead discard ID --yes \
@@ -141,7 +141,7 @@ fn cancel(status: Status) -> &'static str {
         }
         Status::Held => {
             "its time has come, and a pause or a destination that does not answer holds it; `postrider dead discard ID \
-             --yes` throws it away all the same"
+             --yes --reason WHY` throws it away all the same"
         }
         Status::Pending | Status::Scheduled | Status::DeadLetter => postpone(status),
         Status::Published | Status::Discarded => discard(status),
@@ -172,6 +172,14 @@ mod tests {
                 let works = ["`postrider ", "give the command again", "the service"];
                 assert!(
                     works.iter().any(|part| text.contains(part)),
+                    "{verb} {status:?}: {text}"
+                );
+                // As it stands the command runs.
+                let mut commands = text
+                    .split('`')
+                    .filter(|part| part.starts_with("postrider dead discard"));
+                assert!(
+                    commands.all(|command| command.contains(" ID ") && command.ends_with("--reason WHY")),
                     "{verb} {status:?}: {text}"
                 );
             }

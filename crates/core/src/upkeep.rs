@@ -43,7 +43,9 @@ pub trait Upkeep: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// A page of the history in the order of its places, with payloads.
+    /// A page of the history in the order of its places, with payloads. An event that was edited while it was being
+    /// sent has two rows of one place and destination: they stand on one page, because the next one begins behind them,
+    /// and what an archive did not see is removed after it. A page may be empty although there are more.
     fn history(&self, ask: HistoryAsk) -> BoxFuture<'_, Result<HistoryPage, StoreError>> {
         let _ = ask;
         Box::pin(async { Err(StoreError::unsupported()) })
@@ -280,7 +282,7 @@ pub struct HistoryAsk {
     pub since: Option<Timestamp>,
     /// Published before this moment.
     pub until: Option<Timestamp>,
-    /// At most so many rows.
+    /// At most so many rows, but for further ones of the last place and destination.
     pub limit: u32,
     /// No more rows once the payloads are this large.
     pub max_bytes: u64,

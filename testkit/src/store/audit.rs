@@ -170,6 +170,36 @@ pub(super) async fn a_timeline_has_no_redrive_before_the_first_failure(bench: Be
     assert!(who(&bench, "later", What::Redriven).await.is_empty());
 }
 
+/// What a job redrove fails again, and is redriven by another, and sent. What was redriven by name and waits behind it
+/// was not tried since, so no job about what fails takes it.
+pub(super) async fn a_timeline_keeps_what_was_done_to_many(bench: Bench) {
+    let parks = [
+        (event("a", "k"), dead(Some("d"))),
+        (event("b", "k"), dead(Some("d"))),
+    ];
+    let (relay, _) = bench.parked(&parks).await;
+    act(&bench, Verb::Redrive, "b").await;
+    let failing = Filter {
+        failing_for: Some(Duration::ZERO),
+        ..Filter::default()
+    };
+    for _ in 0..2 {
+        let job = begun(&bench, JobKind::Act(Verb::Redrive), failing.clone()).await;
+        assert_eq!(to_the_end(&bench.console(), &job.id, 10).await.touched, 1);
+        clock_goes_on(&bench, &job).await;
+        let row = relay.due().await.remove(0);
+        let then = Then::Again(dead(Some("d")));
+        assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
+        clock_goes_on(&bench, &job).await;
+    }
+    act(&bench, Verb::Redrive, "a").await;
+    let row = relay.due().await.remove(0);
+    let then = Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
+    assert_eq!(who(&bench, "a", What::Redriven).await, [ANN, ANN, ANN]);
+    assert_eq!(who(&bench, "b", What::Redriven).await, [ANN]);
+}
+
 /// Who did this to an event, each time.
 async fn who(bench: &Bench, id: &str, what: What) -> Vec<String> {
     let shown = bench.console().show(id.into()).await.expect("shown").remove(0);

@@ -131,6 +131,7 @@ cases! { $ store_suite, store, "Store"
         a_confirmed_row_leaves_whatever_its_version;
         a_duplicate_leaves_whatever_its_version;
         a_row_is_split_over_destinations;
+        two_rows_of_an_event_are_split_over_the_same_destinations;
         a_row_that_is_routed_anew_leads_the_next_of_its_line;
         what_is_routed_anew_keeps_its_last_failure [Console];
         a_split_by_an_old_version_changes_nothing;
@@ -258,6 +259,8 @@ cases! { $ store_suite, store, "Store"
         a_replay_means_the_ages_of_its_beginning [Console Copies];
         a_restored_row_is_replayed_byte_exact [Console Copies Histories];
         events_of_one_place_are_all_replayed [Console Copies Histories];
+        a_copy_is_what_went_last [Console Copies Histories];
+        a_replay_that_filled_its_limit_is_seen_to_be_done [Console Copies];
         what_another_outbox_sent_is_replayed [Console Copies Histories];
     }
     audit {
@@ -267,6 +270,7 @@ cases! { $ store_suite, store, "Store"
         a_timeline_is_in_order [Console Audits Edits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
         a_timeline_has_no_redrive_before_the_first_failure [Console Audits Jobs];
+        a_timeline_keeps_what_was_done_to_many [Console Audits Jobs];
         what_is_done_to_a_copy_is_told_of_the_copy [Console Audits Edits Copies];
     }
     deeds {

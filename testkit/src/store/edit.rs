@@ -9,6 +9,7 @@ use postrider_core::{
 
 use super::bench::Bench;
 use super::job::ANN;
+use super::keep::{everything, pages};
 use super::words::{dead, event, event_with, names, pairs, parks_as, refused, sent, to, waiting};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -270,15 +271,14 @@ async fn edit(bench: &Bench, id: &str, json: &str) -> Chunk {
     bench.console().edit(change(id, json)).await.expect("an edit")
 }
 
-/// The payloads of the history, the oldest first.
+/// The payloads of the history, the oldest first. Pages are as small as can be: an archive of the history must have
+/// every row of an event that was sent more than once.
 async fn history(bench: &Bench) -> Vec<Payload> {
     let ask = HistoryAsk {
-        limit: 100,
-        max_bytes: 1 << 40,
-        ..HistoryAsk::default()
+        limit: 1,
+        ..everything()
     };
-    let page = bench.upkeep().history(ask).await.expect("the history");
-    let mut rows = page.rows;
+    let mut rows = pages(bench, ask).await;
     rows.sort_by_key(|row| row.published_at);
     rows.into_iter().map(|row| row.payload).collect()
 }

@@ -313,7 +313,16 @@ pub(super) async fn pages(bench: &Bench, ask: HistoryAsk) -> Vec<HistoryRow> {
     for _ in 0..1_000 {
         let page = bench.upkeep().history(HistoryAsk { after, ..ask.clone() }).await;
         let page = page.expect("the history");
-        assert!(page.rows.len() <= ask.limit as usize);
+        let place = |row: &HistoryRow| (row.seq, row.destination.clone());
+        let behind = page.rows.iter().skip(ask.limit as usize);
+        let last = page.rows.get(ask.limit as usize - 1).map(place);
+        for more in behind.map(place) {
+            assert_eq!(
+                Some(more),
+                last,
+                "only further rows of the last place and destination"
+            );
+        }
         all.extend(page.rows);
         after = page.next;
         if after.is_none() {

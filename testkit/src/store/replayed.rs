@@ -3,12 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use postrider_core::{
-    Cursor, Event, Filter, HistoryAsk, JobKind, JobState, List, Payload, Replay, Restore, Seq, Timestamp,
+    Cursor, Event, Filter, HistoryAsk, HistoryRow, JobId, JobKind, JobState, List, Payload, Replay, Restore,
+    Seq, Timestamp,
 };
 
 use super::bench::Bench;
 use super::job::begun;
-use super::replay::{copies, history, last_sent, replay};
+use super::keep::{everything, pages};
+use super::replay::{copies, deliver, history, last_sent, replay};
 use super::words::{event, event_with, pairs, sent, to};
 use crate::wait::eventually;
 
@@ -243,27 +245,14 @@ pub(super) async fn events_of_one_place_are_all_replayed(bench: Bench) {
     let ids = ["a", "b", "c", "d"];
     let events = ids.map(|id| event(id, id));
     let relay = history(&bench, &events).await;
-    let ask = HistoryAsk {
-        limit: 10,
-        max_bytes: 1 << 20,
-        ..HistoryAsk::default()
-    };
-    let mut rows = bench.upkeep().history(ask).await.expect("the history").rows;
+    let mut rows = pages(&bench, everything()).await;
     (rows[1].seq, rows[2].seq) = (rows[0].seq, rows[0].seq);
     let edited = rows[1].clone();
     rows.insert(3, edited);
-    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
-    let end = Cursor("1".to_owned());
-    let restored = bench.upkeep().restore(job.id.clone(), rows, end.clone()).await;
-    assert_eq!(restored.expect("restored").touched, 5);
-    bench
-        .upkeep()
-        .mark(job.id.clone(), end, 0, true)
-        .await
-        .expect("done");
+    let job = restored(&bench, rows).await;
     for elsewhere in [None, Some(to("x"))] {
         let again = Replay {
-            restored: Some(job.id.clone()),
+            restored: Some(job.clone()),
             to: elsewhere.clone(),
             ..Replay::default()
         };
@@ -287,27 +276,84 @@ pub(super) async fn events_of_one_place_are_all_replayed(bench: Bench) {
     }
 }
 
+/// Edited while it was being sent, an event went to a destination twice, and people wanted the last; sent elsewhere, it
+/// is copied as it went to the first of its destinations.
+pub(super) async fn a_copy_is_what_went_last(bench: Bench) {
+    let relay = history(&bench, &[event("a", "k")]).await;
+    let first = pages(&bench, everything()).await.remove(0);
+    let went = |destination: &str, second: i64, payload: &str| HistoryRow {
+        destination: Some(to(destination)),
+        payload: Payload::Text(payload.to_owned()),
+        published_at: Timestamp(first.published_at.0 + second * 1_000_000),
+        ..first.clone()
+    };
+    let rows = vec![went("d", 0, "1"), went("d", 1, "2"), went("e", 2, "3")];
+    let job = restored(&bench, rows).await;
+    for (elsewhere, wanted) in [
+        (None, vec![("d", "2"), ("e", "3")]),
+        (Some("x"), vec![("x", "2")]),
+    ] {
+        let again = Replay {
+            restored: Some(job.clone()),
+            to: elsewhere.map(to),
+            ..Replay::default()
+        };
+        let replayed = replay(&bench, again, Filter::default()).await;
+        let step = bench.console().step(replayed.id.clone(), 10).await;
+        assert_eq!(step.expect("a step").job.touched, wanted.len() as u64);
+        let mut copies: Vec<_> = deliver(&relay)
+            .await
+            .into_iter()
+            .map(|row| (row.destination, row.row.event.expect("an event").payload.clone()))
+            .collect();
+        copies.sort_by(|one, other| one.0.cmp(&other.0));
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .map(|(name, text)| (Some(to(name)), Payload::Text(text.to_owned())))
+            .collect();
+        assert_eq!(copies, wanted);
+    }
+}
+
+/// Whoever drove it is gone when the last copies are sent. Nobody but a relay looks then, and it makes none.
+pub(super) async fn a_replay_that_filled_its_limit_is_seen_to_be_done(bench: Bench) {
+    let relay = history(&bench, &[event("a", "k"), event("b", "l")]).await;
+    let job = replay(&bench, Replay::default(), Filter::default()).await;
+    let step = async |limit| {
+        let step = bench.console().step(job.id.clone(), limit).await;
+        step.expect("a step").job
+    };
+    assert_eq!(step(1).await.touched, 1);
+    deliver(&relay).await;
+    assert_eq!(step(0).await.state, JobState::Running, "one is left");
+    assert_eq!(step(1).await.touched, 2);
+    assert_eq!(step(0).await.state, JobState::Running, "it is not sent");
+    deliver(&relay).await;
+    let ended = step(0).await;
+    assert_eq!((ended.state, ended.touched), (JobState::Done, 2));
+}
+
+/// Reads rows back as if they came from an archive.
+async fn restored(bench: &Bench, rows: Vec<HistoryRow>) -> JobId {
+    let job = begun(bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+    let (upkeep, end) = (bench.upkeep(), Cursor(rows.len().to_string()));
+    let count = rows.len() as u64;
+    let read = upkeep.restore(job.id.clone(), rows, end.clone()).await;
+    assert_eq!(read.expect("restored").touched, count);
+    upkeep.mark(job.id.clone(), end, 0, true).await.expect("done");
+    job.id
+}
+
 /// Its places went further than those of this outbox have come, and its clock was ahead.
 pub(super) async fn what_another_outbox_sent_is_replayed(bench: Bench) {
     let relay = history(&bench, &[event("a", "k"), event("b", "k")]).await;
-    let upkeep = bench.upkeep();
-    let ask = HistoryAsk {
-        limit: 10,
-        max_bytes: u64::MAX >> 1,
-        ..HistoryAsk::default()
-    };
-    let mut rows = upkeep.history(ask).await.expect("the history").rows;
+    let mut rows = pages(&bench, everything()).await;
     for row in &mut rows {
         row.seq = Seq(row.seq.0 + 1_000_000);
         row.published_at = Timestamp(row.published_at.0 + 3_600_000_000);
     }
-    let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
-    let end = Cursor("2".to_owned());
-    let restored = upkeep.restore(job.id.clone(), rows, end.clone()).await;
-    assert_eq!(restored.expect("restored").touched, 2);
-    upkeep.mark(job.id.clone(), end, 0, true).await.expect("done");
     let again = Replay {
-        restored: Some(job.id),
+        restored: Some(restored(&bench, rows).await),
         ..Replay::default()
     };
     let replayed = replay(&bench, again, Filter::default()).await;

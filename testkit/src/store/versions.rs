@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{ErrorKind, Failure, Moment, Park, ParkedRow, Receipt, Settled, Status, Then, What};
 
 use super::bench::{Bench, Relay};
-use super::words::{dead, event, goes_on, pairs, refused, to, waiting};
+use super::words::{dead, event, goes_on, pairs, parks_as, refused, to, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
@@ -100,6 +100,19 @@ pub(super) async fn a_row_is_split_over_destinations(bench: Bench) {
         Settled::Done
     );
     assert_eq!(relay.due_names().await.len(), 1);
+}
+
+/// Two of its destinations are gone, and both rows are routed anew at once: it goes to each of the new ones once.
+pub(super) async fn two_rows_of_an_event_are_split_over_the_same_destinations(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let parks = vec![refused("x", Duration::ZERO), refused("y", Duration::ZERO)];
+    assert_eq!(relay.settle_one(parks_as(&rows[0], parks)).await, Settled::Done);
+    let due = relay.due().await;
+    assert_eq!(due.len(), 2);
+    let split = || Then::Split(vec![waiting("d"), waiting("e")]);
+    let both = due.iter().map(|row| goes_on(row, split())).collect();
+    assert_eq!(relay.settle(Vec::new(), both).await, [Settled::Done; 2]);
+    assert_eq!(relay.due_names().await, pairs(&[("a", "d"), ("a", "e")]));
 }
 
 /// Each leads the next one, so that one redrive frees a key however long its line is.

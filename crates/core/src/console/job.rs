@@ -126,7 +126,8 @@ pub struct Replay {
     /// Published before this moment; none: up to when the job began. What was restored was all published before,
     /// whatever the clock of its time said.
     pub until: Option<Timestamp>,
-    /// Sent to this destination instead; none: to where they were sent.
+    /// Sent to this destination instead, each event once, as it went to the first of its destinations by name; none: to
+    /// where they were sent.
     pub to: Option<DestinationName>,
     /// Taken from what this job restored instead of from the history.
     pub restored: Option<JobId>,

@@ -78,18 +78,20 @@ pub trait Console: Send + Sync {
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// One step of a verb's or a replay's job, of at most `limit` rows: one transaction with the job's own state, so
-    /// that a caller that dies leaves a job that goes on exactly where it was. A job that is not running is answered as
-    /// it is.
+    /// One step of a verb's or a replay's job, of at most `limit` rows (where two events share a place, a replay takes
+    /// both): one transaction with the job's own state, so that a caller that dies leaves a job that goes on exactly
+    /// where it was. A job that is not running is answered as it is.
     ///
     /// A verb's job is done when it has come to its end. A replay's is done when in addition none of its copies waits;
-    /// until then a step that makes no copy looks whether they are gone. Dead copies wait for nobody.
+    /// until then a step that makes no copy looks whether they are gone, also one of 0 rows behind one that filled its
+    /// limit with the last of them: nobody else ends a replay whose driver is gone. Dead copies wait for nobody.
     fn step(&self, job: JobId, limit: u32) -> BoxFuture<'_, Result<Step, StoreError>> {
         let _ = (job, limit);
         Box::pin(async { Err(StoreError::unsupported()) })
     }
 
-    /// Jobs, newest first; or the one that is named.
+    /// Jobs, newest first; or the one that is named. A replay whose copies are all gone is told as done, whether or not
+    /// that is written down. A job of a newer version, which cannot be read, is left out; named, it is an error.
     fn jobs(&self, only: Option<JobId>, limit: u32) -> BoxFuture<'_, Result<Vec<Job>, StoreError>> {
         let _ = (only, limit);
         Box::pin(async { Err(StoreError::unsupported()) })

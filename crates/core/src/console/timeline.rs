@@ -59,15 +59,37 @@ impl Story {
             all.push(there(copy, What::Replayed, &copy.detail));
         }
         let deeds = self.deeds.iter().filter(|entry| self.is_about(record, entry));
-        all.extend(deeds.filter_map(deed));
-        let touched = self.jobs.iter().filter(|job| self.is_redriven_by(job, record));
-        all.extend(touched.map(|job| Moment {
-            actor: Some(job.actor.clone()),
-            detail: format!("with others by the job {}", job.id),
-            ..moment(job.begun_at, What::Redriven)
-        }));
+        let deeds: Vec<Moment> = deeds.filter_map(deed).collect();
+        all.extend(self.with_others(record, &deeds));
+        all.extend(deeds);
         all.sort_by_key(|moment| (moment.at, moment.what));
         all
+    }
+
+    /// What jobs did to it: nothing is written for each row, but what had failed by then, had not left, and is meant by
+    /// the filter was redriven when the job came by its place.
+    fn with_others(&self, record: &EventRecord, deeds: &[Moment]) -> Vec<Moment> {
+        let redriven = |deed: &&Moment| matches!(deed.what, What::Redriven | What::Edited);
+        let mut again: Vec<Timestamp> = deeds.iter().filter(redriven).map(|deed| deed.at).collect();
+        let mut jobs: Vec<&Job> = self.jobs.iter().collect();
+        jobs.sort_by_key(|job| job.begun_at);
+        let mut told = Vec::new();
+        for job in jobs {
+            let Some(is_sure) = self.redriven_by(job, record, &again) else {
+                continue;
+            };
+            let unless = match is_sure {
+                true => "",
+                false => ", unless it failed first behind that",
+            };
+            again.extend(is_sure.then_some(job.begun_at));
+            told.push(Moment {
+                actor: Some(job.actor.clone()),
+                detail: format!("with others by the job {}{unless}", job.id),
+                ..moment(job.begun_at, What::Redriven)
+            });
+        }
+        told
     }
 
     /// Whether something that was done by name was done to this event, and not to another of the same id.
@@ -132,9 +154,9 @@ impl Story {
         named.map(|deed| deed.actor.clone()).or_else(by_job)
     }
 
-    /// Whether a job redrove the event: nothing is written for each row, but what had failed by then, had not left, and
-    /// is meant by the filter was redriven when the job came by its place.
-    fn is_redriven_by(&self, job: &Job, record: &EventRecord) -> bool {
+    /// Whether a job redrove the event, which was sent again at those times as well; and whether that is sure: the
+    /// history knows the last failure only, so that of what failed after the job nobody knows whether it had before.
+    fn redriven_by(&self, job: &Job, record: &EventRecord, again: &[Timestamp]) -> Option<bool> {
         let came_by = job.state == JobState::Done
             || job
                 .cursor
@@ -144,22 +166,25 @@ impl Story {
                 .is_some_and(|place| place >= record.seq.0);
         let was_there = self.enqueued_at.is_none_or(|at| at <= job.begun_at);
         if job.kind != JobKind::Act(Verb::Redrive) || job.touched == 0 || !came_by || !was_there {
-            return false;
+            return None;
         }
-        let parked = record.routes.iter().filter(|route| {
-            // A job means what had failed when it began; the history knows the last failure only.
-            let first = route.failed.map(|(first, _)| first).or(route.failed_before);
-            let failed = first.is_some_and(|first| first <= job.begun_at);
-            route.status.is_parked() && failed
+        // What was sent again and not tried since does not fail, and a job may be about what does.
+        let fails = |last: Timestamp| {
+            let mut before = again.iter().filter(|at| **at <= job.begun_at);
+            job.filter.failing_for.is_none() || !before.any(|at| !is_before(*at, last))
+        };
+        let parked = record.routes.iter().filter_map(|route| {
+            let (first, last) = route.failed.or(route.failed_before.map(|at| (at, at)))?;
+            let is_meant = route.status.is_parked() && first <= job.begun_at && fails(last);
+            is_meant.then(|| (route.clone(), true))
         });
-        let left = self.left.iter().filter(|left| {
-            let failed = left.failed.as_ref().is_some_and(|(at, ..)| *at <= job.updated_at);
-            failed && left.at >= job.begun_at
+        let left = self.left.iter().filter_map(|left| {
+            let (last, ..) = left.failed.as_ref()?;
+            let is_meant = left.at >= job.begun_at && fails(*last);
+            is_meant.then(|| (as_route(left), *last <= job.updated_at))
         });
-        parked
-            .cloned()
-            .chain(left.map(as_route))
-            .any(|route| means(job, record, &route))
+        let meant = parked.chain(left).filter(|(route, _)| means(job, record, route));
+        meant.map(|(_, is_sure)| is_sure).max()
     }
 }
 

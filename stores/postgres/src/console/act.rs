@@ -208,7 +208,8 @@ impl Candidate {
 }
 
 /// Locked in the order of places, so that two of these never wait for each other in a circle. A settle takes what was
-/// sent before what is tried again, and may: the server ends one of the two, and it is done again.
+/// sent before what is tried again, and may: the server ends one of the two. A relay repeats its settle, and who drives
+/// a job the step; who named an event is told that the database was busy.
 const LOCKED: &str = "locked AS MATERIALIZED (
          SELECT p.seq, p.destination, p.version FROM {outbox_parked} p
          WHERE p.seq = ANY ($1::bigint[])

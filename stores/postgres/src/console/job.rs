@@ -164,7 +164,8 @@ async fn step_verb(view: &View, filed: &Filed, limit: u32) -> Result<Vec<(EventI
 }
 
 /// Locked in the order of places, so that two of these never wait for each other in a circle. A settle takes what was
-/// sent before what is tried again, and may: the server ends one of the two, and it is done again.
+/// sent before what is tried again, and may: the server ends one of the two. A relay repeats its settle; who cancels is
+/// told that the database was busy, and nothing is cancelled.
 const TAKE_BACK: &str = "WITH locked AS MATERIALIZED (
          SELECT seq, destination FROM {outbox_parked} WHERE replay_id = $1 ORDER BY seq, destination FOR UPDATE)
      DELETE FROM {outbox_parked} o USING locked l WHERE o.seq = l.seq AND o.destination = l.destination";

@@ -19,14 +19,14 @@ use crate::row::storable;
 const LONGEST: i64 = 65_536;
 
 /// What is copied comes from one statement, so that nothing can be removed between finding and copying it. Edited while
-/// it was being sent, an event was sent twice: the last is what people wanted. Another event may have the same place,
-/// after the sequence was set back or a backup was put back: both go, in one step, because the next one begins behind
-/// the place.
+/// it was being sent, an event was sent twice: the last is what people wanted. Of several destinations the first by
+/// name is copied where all go to a single one. Another event may have the same place, after the sequence was set back
+/// or a backup was put back: both go, in one step, because the next one begins behind the place.
 const COPY: &str = "WITH chosen AS MATERIALIZED (
          SELECT * FROM (
              SELECT DISTINCT ON ({one}, s.event_id) s.seq, s.destination, s.event_id, {carried s} FROM {table} s
              WHERE s.seq >= $1 AND s.seq < $3 AND s.seq <= $4 AND (s.seq, s.destination) > ($1, $2){only}{meant}
-             ORDER BY {one}, s.event_id, s.published_at DESC) s
+             ORDER BY {one}, s.event_id, s.destination, s.published_at DESC) s
          ORDER BY {one} FETCH FIRST $5 ROWS WITH TIES),
      named AS MATERIALIZED (
          SELECT c.*, coalesce(c.event_key, c.aggregate_type || E'\\x1f' || c.aggregate_id) AS own FROM chosen c
@@ -48,6 +48,11 @@ const COPY: &str = "WITH chosen AS MATERIALIZED (
      SELECT (SELECT count(*) FROM chosen), c.seq, c.destination FROM chosen c
      ORDER BY c.seq DESC, c.destination DESC LIMIT 1";
 
+/// Whether a stretch holds anything that is still to be copied.
+const LEFT: &str = "SELECT EXISTS (
+         SELECT 1 FROM {table} s
+         WHERE s.seq >= $1 AND s.seq < $3 AND s.seq <= $4 AND (s.seq, s.destination) > ($1, $2){only}{meant})";
+
 /// One step of a replay.
 pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32) -> Result<Done> {
     let job = &filed.job;
@@ -61,8 +66,15 @@ pub(super) async fn step(view: &View, filed: &Filed, replay: &Replay, limit: u32
     let mut at = place_of(job.cursor.as_ref())?;
     let mut budget = Budget::default();
     let mut size = STRETCH;
-    while at.0 <= filed.bound && room > 0 && !budget.is_spent() {
-        let made = source.copy(view, filed, &at, size, room).await?;
+    while at.0 <= filed.bound && !budget.is_spent() {
+        let made = match room {
+            0 if job.waiting + done.touched > 0 => break,
+            // The last step may have filled its room exactly, and whoever drove it may be gone: that nothing is left
+            // behind it is seen here.
+            0 if source.has_more(view, filed, &at, size).await? => break,
+            0 => None,
+            _ => source.copy(view, filed, &at, size, room).await?,
+        };
         budget.spend(size);
         match made {
             Some((count, last)) if count >= room => {
@@ -122,13 +134,14 @@ struct Source {
     own: String,
     sql: String,
     meant: Meant,
+    left: String,
     to: Option<String>,
 }
 
 impl Source {
     /// Ages are those of the job's beginning, however late somebody goes on with it.
     fn of(view: &View, filed: &Filed, replay: &Replay) -> Option<Self> {
-        let meant = Meant::of(&filed.job.filter, Table::Sent, filed.job.begun_at.0, 8)?;
+        let meant = |first| Meant::of(&filed.job.filter, Table::Sent, filed.job.begun_at.0, first);
         let (table, own) = match &replay.restored {
             Some(id) => (
                 "{outbox_restored}",
@@ -147,11 +160,12 @@ impl Source {
             Some(_) => "s.seq",
             None => "s.seq, s.destination",
         };
-        let sql = COPY
-            .replace("{one}", one)
-            .replace("{table}", table)
-            .replace("{only}", &only)
-            .replace("{meant}", &meant.sql);
+        let sql = |text: &str, meant: &Meant| {
+            let text = text.replace("{one}", one).replace("{table}", table);
+            view.sql(&text.replace("{only}", &only).replace("{meant}", &meant.sql))
+        };
+        let left = sql(LEFT, &meant(5)?);
+        let meant = meant(8)?;
         let to = replay
             .to
             .as_ref()
@@ -159,10 +173,24 @@ impl Source {
         Some(Self {
             table,
             own,
-            sql: view.sql(&sql),
+            sql: sql(COPY, &meant),
             meant,
+            left,
             to,
         })
+    }
+
+    async fn has_more(
+        &self,
+        view: &View,
+        filed: &Filed,
+        (place, name): &(i64, String),
+        size: i64,
+    ) -> Result<bool> {
+        let end = place.saturating_add(size);
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![place, name, &end, &filed.bound];
+        values.extend(self.meant.values.iter().map(|value| value as &(dyn ToSql + Sync)));
+        Ok(view.client().query_one(&self.left, &values).await?.try_get(0)?)
     }
 
     /// Copies what a stretch holds; answers how many and the last of them.

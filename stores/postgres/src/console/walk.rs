@@ -200,9 +200,8 @@ impl Walk {
             }
         }
         let reached = last.as_ref().map(|last| last.0);
-        // The rows of the last event may go on behind the last that was looked at, and the next look begins behind its
-        // place: whatever its words are, it is put together, and the filter decides. It may also be the only event
-        // here.
+        // Whatever its words are, the last event that was looked at is put together, and the filter decides: it may be
+        // the only one here.
         places.extend(last);
         self.saw(look.way, places, reached);
         Ok(())

@@ -97,6 +97,11 @@ fn dropped(row: &Row) -> Result<u64> {
     Ok(u64::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0))
 }
 
+/// The same inside of a transaction, which keeps the history locked until it ends. Where this process is frozen or gone
+/// before that, the server ends the transaction soon: until then no relay settles anything.
+const MAINTAIN_HERE: &str = "SELECT {outbox_maintain}(pg_catalog.make_interval(secs => $1)),
+     pg_catalog.set_config('idle_in_transaction_session_timeout', '2s', true)";
+
 /// Drops the days that are past their term; answers how many, and what to say of it. The choice and the removal are one
 /// transaction, in which no replay can begin.
 pub(crate) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)> {
@@ -109,7 +114,12 @@ pub(crate) async fn drop_old(view: &View, purge: &Purge) -> Result<(u64, Purged)
     } = plan(view, purge).await?;
     let dropped = match days {
         0 => 0,
-        _ => dropped(&view.client().query_one(&view.sql(MAINTAIN), &[&keep]).await?)?,
+        _ => dropped(
+            &view
+                .client()
+                .query_one(&view.sql(MAINTAIN_HERE), &[&keep])
+                .await?,
+        )?,
     };
     let more = dropped < days;
     let left = match more {

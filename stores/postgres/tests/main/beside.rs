@@ -118,7 +118,7 @@ async fn who_waited_for_a_replay_knows_of_the_copies_that_were_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_are_taken_back_in_the_order_of_a_settle() {
+async fn copies_are_taken_back_in_the_order_of_their_places() {
     let db = Db::new().await;
     let relay = db.relay("one").await;
     db.enqueue(&[event("a", "k"), event("b", "k")]).await;
