@@ -18,14 +18,8 @@ struct Tool {
     package: &'static str,
 }
 
-/// Servers of further backends are added here when those backends are.
-const TOOLS: &[Tool] = &[
-    Tool {
-        what: "a C compiler",
-        why: "SQLite is compiled from source and linked in",
-        programs: &["cc", "gcc", "clang"],
-        package: "gcc",
-    },
+/// What scenarios start. Servers of further backends are added here when those backends are.
+const SERVERS: &[Tool] = &[
     Tool {
         what: "RabbitMQ",
         why: "its sink and source are tested on a private server",
@@ -54,6 +48,16 @@ const TOOLS: &[Tool] = &[
             "/usr/local/bin/pgbouncer",
         ],
         package: "pgbouncer",
+    },
+];
+
+/// What only the tests need.
+const TOOLS: &[Tool] = &[
+    Tool {
+        what: "a C compiler",
+        why: "SQLite is compiled from source and linked in",
+        programs: &["cc", "gcc", "clang"],
+        package: "gcc",
     },
     Tool {
         what: "Python with venv",
@@ -104,14 +108,23 @@ const POLICY: (&str, &str) = ("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n");
 
 /// Makes sure that everything is there.
 pub(crate) fn ensure() -> Result<()> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.is_there()).collect();
+    there(SERVERS.iter().chain(TOOLS))
+}
+
+/// Makes sure that the servers are there.
+pub(crate) fn ensure_servers() -> Result<()> {
+    there(SERVERS.iter())
+}
+
+/// What it says goes to standard error: the standard output of a scenario is its result.
+fn there(tools: impl Iterator<Item = &'static Tool>) -> Result<()> {
+    let missing: Vec<&Tool> = tools.filter(|tool| !tool.is_there()).collect();
     if missing.is_empty() {
-        println!("tools: everything is installed");
         return Ok(());
     }
     let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     if can_install() {
-        println!("tools: installing {}", packages.join(", "));
+        eprintln!("tools: installing {}", packages.join(", "));
         install(&packages)?;
     }
     match missing.into_iter().find(|tool| !tool.is_there()) {
@@ -175,6 +188,7 @@ fn apt(arguments: &[&str]) -> Result<()> {
     let status = Command::new("/usr/bin/apt-get")
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(std::io::stderr())
         .status()?;
     match status.success() {
         true => Ok(()),

@@ -65,6 +65,7 @@ use std::path::PathBuf;
 
 use crate::cargo::release_binary;
 use crate::failure::{Failure, Result};
+use crate::tools;
 
 pub(crate) use consumer::{Args as ConsumerArgs, run as consume};
 use list::{MEASURED, SCENARIOS, Scenario};
@@ -162,6 +163,7 @@ fn find(name: &str) -> Result<&'static Scenario> {
 }
 
 fn play(scenario: &Scenario, reduced: bool, keep: Option<&std::path::Path>) -> Result<Outcome> {
+    tools::ensure_servers()?;
     let binary = release_binary("postrider")?;
     let stage = Stage::new(binary, reduced)?;
     let outcome = (scenario.play)(&stage);
