@@ -10,7 +10,7 @@ use crate::config::duration;
 mod filter;
 mod lifecycle;
 
-pub use filter::{ActArgs, DeadArgs, EventsArgs, FilterArgs};
+pub use filter::{ActArgs, DeadArgs, EventsArgs, FilterArgs, at_least_one};
 pub use lifecycle::{EditArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, What, moment};
 
 /// `postrider demo`

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{DemoArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs};
+use crate::args::{
+    DemoArgs, EventsArgs, LimitArgs, PauseArgs, PurgeArgs, ReplayArgs, SendArgs, TailArgs, at_least_one,
+};
 
 mod archive;
 mod dead;
@@ -268,7 +270,7 @@ Examples:
     #[command(after_long_help = operate::AUDIT)]
     Audit {
         /// At most this many
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = at_least_one())]
         limit: u32,
         /// Only this outbox
         #[arg(long, value_name = "NAME")]

@@ -167,9 +167,10 @@ pub fn whole(text: &str) -> String {
 
 /// A moment for people and scripts alike: UTC, to the millisecond.
 pub fn time(at: Timestamp) -> String {
-    match jiff::Timestamp::from_microsecond(at.0) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => at.0.to_string(),
+    let text = at.to_string();
+    match text.rsplit_once('.') {
+        Some((second, rest)) if !text.starts_with(['+', '-']) => format!("{second}.{}Z", &rest[..3]),
+        _ => at.0.to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a folder of an archive holds, with checksums; and which folders there are.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use postrider_core::HistoryRow;
@@ -14,6 +15,8 @@ pub const NAME: &str = "manifest.json";
 /// How a folder is called while it is made.
 pub const UNFINISHED: &str = ".unfinished";
 const VERSION: u32 = 1;
+/// More than any manifest has, though it names every file of a long history.
+const MOST: u64 = 64 << 20;
 
 /// What one folder holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +99,23 @@ impl Manifest {
     }
 }
 
+impl Folder {
+    /// What lies in the folder and is not in its manifest.
+    pub fn strangers(&self) -> Result<Vec<PathBuf>, Failure> {
+        let unreadable = |error| unreadable(&self.path, &error);
+        let entries = fs::read_dir(&self.path).map_err(unreadable)?;
+        let paths: std::io::Result<Vec<PathBuf>> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        let mut paths = paths.map_err(unreadable)?;
+        paths.retain(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name != NAME && self.manifest.parts.iter().all(|part| name != part.file.as_str())
+        });
+        paths.sort();
+        Ok(paths)
+    }
+}
+
 /// A place as a manifest has it.
 pub fn place_of(row: &HistoryRow) -> i64 {
     i64::try_from(row.seq.0).unwrap_or(i64::MAX)
@@ -142,7 +162,7 @@ fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Reads the manifest of a folder.
 pub fn open(path: &Path) -> Result<Folder, Failure> {
     let file = path.join(NAME);
-    let bytes = fs::read(&file).map_err(|error| unreadable(&file, &error))?;
+    let bytes = read(&file).map_err(|error| unreadable(&file, &error))?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::found(format!("{} is not a manifest of an archive", file.display())).because(&error)
     })?;
@@ -167,6 +187,24 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
         manifest,
         checksum: hex_of(&bytes),
     })
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    is_plain_file(file)?;
+    let mut bytes = Vec::new();
+    fs::File::open(file)?.take(MOST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A pipe or a device would be read, or waited for, for ever. What is not there yet is fine.
+pub fn is_plain_file(path: &Path) -> std::io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "is not a file",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a name leads to a file of its own folder and nowhere else: a manifest comes from wherever the archive does.

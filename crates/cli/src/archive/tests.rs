@@ -153,6 +153,10 @@ mod with_sqlite {
         let verified = verify(&dir, "main").unwrap();
         assert_eq!((verified.folders, verified.rows), (2, 3_000));
         assert_eq!(verified.faults, [] as [String; 0]);
+        let stranger = first.folder.clone().unwrap().join("part-000009.jsonl.gz");
+        fs::write(&stranger, "by hand").unwrap();
+        let verified = verify(&dir, "main").unwrap();
+        assert_eq!((verified.faults.len(), verified.strangers), (0, vec![stranger]));
         // Under the name of another outbox it does not say what may be removed there.
         fs::rename(dir.join("main"), dir.join("orders")).unwrap();
         let foreign = archived_until(&dir, "orders").unwrap_err();

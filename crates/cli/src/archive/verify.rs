@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use postrider_core::HistoryRow;
@@ -21,6 +21,9 @@ pub struct Verified {
     pub rows: u64,
     /// What is wrong, each with its file.
     pub faults: Vec<String>,
+    /// Files beside those of the archive. No restore reads them, so they are no fault; but one that somebody put there
+    /// by hand is not verified and must not be taken for a part of it.
+    pub strangers: Vec<PathBuf>,
 }
 
 /// Reads everything of an outbox's archive and compares it with its checksums.
@@ -46,6 +49,7 @@ pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
                 Err(fault) => found.faults.push(fault),
             }
         }
+        found.strangers.extend(folder.strangers()?);
         before = Some(folder);
     }
     // A folder that is not mounted, or misspelt, must not look like an archive that is as it was written.

@@ -8,9 +8,12 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use postrider_core::{BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::line;
-use super::manifest::{self, Folder, Manifest, NAME, Part, UNFINISHED, hex_of, place_of, unreadable};
+use super::manifest::{
+    self, Folder, Manifest, NAME, Part, UNFINISHED, hex_of, is_plain_file, place_of, unreadable,
+};
 use super::verify::{self, damaged};
 use crate::failure::Failure;
 use crate::wire::Opened;
@@ -69,7 +72,7 @@ fn last_folder(dir: &Path, outbox: &str) -> Result<Option<Folder>, Failure> {
 /// Writes what was published before a moment and is in no folder yet. What is settled later with an earlier time would
 /// be missed, so the moment is one that has passed for every relay, whatever the caller's clock says.
 ///
-/// `leave` is asked before every file; without it everything is left to a later run.
+/// `leave` is asked before every page of the history; without it everything is left to a later run.
 pub async fn write(
     opened: &Opened,
     dir: &Path,
@@ -78,7 +81,7 @@ pub async fn write(
 ) -> Result<Option<Written>, Failure> {
     let dir = dir.join(&opened.name);
     // One at a time: two folders that follow the same one would hold the same rows.
-    let _lock = lock(&dir, &opened.name)?;
+    let _lock = on_disk(|| lock(&dir, &opened.name))?;
     let (duty, until) = settled(opened, until).await?;
     let written = folder(opened, &dir, until, leave).await?;
     let rows = written.as_ref().map_or(0, |written| written.rows);
@@ -91,6 +94,7 @@ fn lock(dir: &Path, outbox: &str) -> Result<File, Failure> {
     let path = dir.join(LOCK);
     let open = || {
         fs::create_dir_all(dir)?;
+        is_plain_file(&path)?;
         File::options().create(true).append(true).open(&path)
     };
     let file = open().map_err(|error| unreadable(&path, &error))?;
@@ -151,12 +155,11 @@ async fn folder(
     until: Timestamp,
     leave: &mut dyn Leave,
 ) -> Result<Option<Written>, Failure> {
-    let before = last_folder(dir, &opened.name)?;
+    let (before, place) = on_disk(|| Ok::<_, Failure>((last_folder(dir, &opened.name)?, last_place(dir)?)))?;
     let since = before.as_ref().map(|folder| folder.manifest.until);
     if since.is_some_and(|since| since >= until.0) {
         return Ok(Some(Written::default()));
     }
-    let place = last_place(dir)?;
     let previous = before.map(|folder| folder.checksum);
     let mut run = Run {
         target: dir.join(name(until)),
@@ -164,7 +167,7 @@ async fn folder(
         dir: dir.to_owned(),
     };
     run.manifest.place = place;
-    run.begin()?;
+    on_disk(|| run.begin())?;
     let ask = HistoryAsk {
         after: None,
         since: since.map(Timestamp),
@@ -185,7 +188,16 @@ async fn folder(
             None => return Ok(None),
         };
     }
-    run.end().map(Some)
+    on_disk(|| run.end()).map(Some)
+}
+
+/// Does what waits for the disk, which may be one behind a network that does not answer: the relays of this process
+/// must not wait with it.
+pub fn on_disk<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
 }
 
 /// Writes what is asked for, of the rows behind a place; none if it had to leave off.

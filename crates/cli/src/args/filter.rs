@@ -194,7 +194,7 @@ fn status(text: &str) -> Result<Status, String> {
 }
 
 /// A listing of nothing would look like one that has found nothing.
-fn at_least_one() -> RangedI64ValueParser<u32> {
+pub fn at_least_one() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::OutboxArg;
-use crate::args::FilterArgs;
+use crate::args::{FilterArgs, at_least_one};
 use crate::config::duration;
 
 pub const REPLAY: &str = "\
@@ -93,7 +93,7 @@ An event that no relay has seen yet is PENDING and not listed.")]
         #[command(flatten)]
         filter: FilterArgs,
         /// At most this many of each outbox
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = at_least_one())]
         limit: u32,
     },
     /// Give scheduled events another time
@@ -142,7 +142,7 @@ Examples:
   postrider dead redrive --all --yes && postrider job list")]
     List {
         /// At most this many
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = at_least_one())]
         limit: u32,
         #[command(flatten)]
         outbox: OutboxArg,

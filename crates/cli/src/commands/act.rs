@@ -7,6 +7,7 @@ use postrider_core::{Act, Chunk, Cursor, Filter, JobId, NewJob, Status, Verb};
 
 use super::ask::{actor, confirm};
 use super::behind;
+use super::control;
 use super::drive::Drive;
 use super::named::{Named, in_one_outbox, once};
 use super::progress::{Progress, STEP};
@@ -53,7 +54,7 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
     }
     let mut total = Total::new(words, args.dry_run);
     match args.ids.is_empty() {
-        true => matching(&opened, out, args, verb, total).await,
+        true => matching(config, &opened, out, args, verb, total).await,
         false => {
             total.is_narrowed = args.group.is_some() || !args.filter.is_empty();
             let ids = once(&args.ids);
@@ -68,6 +69,7 @@ pub async fn act(config: &Config, out: Output, args: &ActArgs, verb: Verb) -> Re
                 for id in &ids {
                     named(id).act(outbox, id, &mut total).await?;
                 }
+                total.leave(&verb);
                 // When all are redriven: one of them may be the head of another.
                 for id in ids.iter().filter(|_| verb == Verb::Redrive) {
                     let filter = args.named(id);
@@ -91,6 +93,7 @@ pub fn has_reason(reason: &str) -> Result<(), Failure> {
 
 /// Counts, asks, and begins a job in each outbox that has something to do.
 async fn matching(
+    config: &Config,
     opened: &[Opened],
     out: Output,
     args: &ActArgs,
@@ -108,6 +111,9 @@ async fn matching(
     counted.retain(|(_, rows)| *rows > 0);
     let rows: u64 = counted.iter().map(|(_, rows)| rows).sum();
     if rows == 0 {
+        if total.is_all() {
+            control::named_is_known(config, args.filter.destination.as_deref())?;
+        }
         return total.nothing(out);
     }
     if args.group.is_some() && counted.len() > 1 {
@@ -217,17 +223,19 @@ async fn redriven(outbox: &Opened, filter: &Filter) -> Result<BTreeMap<Status, u
         failing_for: None,
         ..tried.clone()
     };
-    // More may be tried between the two, which makes none of them redriven.
-    let tried = counted(outbox, &tried).await?;
-    let rows = counted(outbox, &all).await?.saturating_sub(tried);
+    // In this order: what fails between the two was tried, and is missed rather than told as if it had not been.
+    let (Some(all), Some(tried)) = (counted(outbox, &all).await?, counted(outbox, &tried).await?) else {
+        return Ok(BTreeMap::new());
+    };
+    let rows = all.saturating_sub(tried);
     Ok((rows > 0)
         .then_some((Status::Retrying, rows))
         .into_iter()
         .collect())
 }
 
-/// How many rows could be redriven, counted for a moment only.
-async fn counted(outbox: &Opened, filter: &Filter) -> Result<u64, Failure> {
+/// How many rows could be redriven; none where a moment was not enough to count them.
+async fn counted(outbox: &Opened, filter: &Filter) -> Result<Option<u64>, Failure> {
     let begun = Instant::now();
     let (mut rows, mut from) = (0, None);
     while begun.elapsed() < PATIENCE {
@@ -235,10 +243,10 @@ async fn counted(outbox: &Opened, filter: &Filter) -> Result<u64, Failure> {
         rows += chunk.touched;
         from = chunk.next;
         if from.is_none() {
-            break;
+            return Ok(Some(rows));
         }
     }
-    Ok(rows)
+    Ok(None)
 }
 
 async fn tried(

@@ -15,7 +15,7 @@ use crate::archive::{self, Leave, SETTLED};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
-use crate::output::{Output, count};
+use crate::output::{Output, count, whole};
 use crate::signal;
 use crate::wire;
 
@@ -119,11 +119,17 @@ fn verify(config: &Config, out: Output, place: &ArchiveArgs) -> Result<Done, Fai
                 }
             }
         }
+        let strangers = verified.strangers.iter();
+        let strangers: Vec<String> = strangers.map(|path| whole(&path.to_string_lossy())).collect();
+        for path in &strangers {
+            text.push_str(&format!("\n  {path}: is in no manifest, and no restore reads it"));
+        }
         let value = json!({
             "outbox": name,
             "folders": verified.folders,
             "rows": verified.rows,
             "faults": verified.faults,
+            "strangers": strangers,
         });
         out.either(&value, text)?;
     }

@@ -1,5 +1,7 @@
 //! `postrider config check` and `show`.
 
+use std::path::Path;
+
 use postrider_core::Condition;
 use serde_json::{Value, json};
 
@@ -25,7 +27,8 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
         })
         .collect();
     let unreachable = unreachable(config);
-    let notes: Vec<String> = weaknesses(config).chain(undeclared(config)).collect();
+    let notes = weaknesses(config).chain(undeclared(config));
+    let notes: Vec<String> = notes.chain(missing(config)).collect();
     let open: Vec<String> = config
         .secret_files
         .iter()
@@ -72,6 +75,24 @@ pub fn check(config: &Config, out: Output) -> Result<Done, Failure> {
 fn weaknesses(config: &Config) -> impl Iterator<Item = String> {
     let named = config.outboxes.iter();
     named.filter_map(|(name, outbox)| Some(format!("the outbox {name:?}: {}", outbox.weakness()?)))
+}
+
+/// A command of `[on_dead]` that is not on this machine. Relays may run on another one, so that it is no error.
+fn missing(config: &Config) -> Option<String> {
+    let program = config.on_dead.as_ref()?.command.as_ref()?.first()?;
+    let is_there = match program.contains('/') {
+        true => Path::new(program).is_file(),
+        false => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+        }
+    };
+    (!is_there).then(|| {
+        let program = whole(program);
+        format!(
+            "[on_dead]: there is no program {program} on this machine; where a relay runs it must be there"
+        )
+    })
 }
 
 /// Bindings of what is not declared: it may exist, but a slip looks the same.

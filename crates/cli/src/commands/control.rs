@@ -247,6 +247,13 @@ fn served<'a>(
     Ok(chosen)
 }
 
+/// Refuses a destination that was named, of which nothing was found, and that no route leads to: a name that is
+/// mistyped must not look like one with which all is well. One that was removed from the configuration has rows until
+/// they are gone.
+pub fn named_is_known(config: &Config, name: Option<&str>) -> Result<(), Failure> {
+    name.map_or(Ok(()), |name| known(config, &name.into()))
+}
+
 /// Nobody is helped by a pause of a destination that does not exist.
 pub fn known(config: &Config, name: &DestinationName) -> Result<(), Failure> {
     let destinations = config.router.destinations();

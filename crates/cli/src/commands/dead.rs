@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use postrider_core::{EventRecord, Filter, Group, List, RecordedRoute, Status};
 use serde_json::json;
 
+use super::control;
 use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
 use crate::args::{DeadArgs, FilterArgs};
@@ -28,7 +29,7 @@ pub async fn list(
     group: Option<&str>,
 ) -> Result<Done, Failure> {
     args.filter.check()?;
-    let limit = args.limit.max(1);
+    let limit = args.limit;
     let mut entries = Vec::new();
     let mut rest = Rest::default();
     let beside = Beside {
@@ -73,8 +74,15 @@ pub async fn list(
     if !out.is_json() && !entries.is_empty() {
         out.line(blocks(&entries))?;
     }
+    if entries.is_empty() && !unread.is_some() {
+        control::named_is_known(config, args.filter.destination.as_deref())?;
+    }
+    let none = match args.filter.is_empty() && group.is_none() {
+        true => "no dead events",
+        false => "no dead events match",
+    };
     let words = Words {
-        none: (!unread.is_some()).then_some("no dead events"),
+        none: (!unread.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
         narrow: "--key, --type or --kind",
     };
@@ -136,7 +144,7 @@ fn blocks(entries: &[Entry]) -> String {
 pub async fn groups(config: &Config, out: Output, args: &DeadArgs) -> Result<Done, Failure> {
     args.filter.check()?;
     args.filter.suits_groups()?;
-    let limit = args.limit.max(1);
+    let limit = args.limit;
     let (mut rows, mut rest) = (Vec::new(), Rest::default());
     let mut unread = Failed::default();
     for (name, outbox) in wire::chosen(config, args.filter.outbox.as_deref())? {
@@ -180,8 +188,15 @@ pub async fn groups(config: &Config, out: Output, args: &DeadArgs) -> Result<Don
     if !out.is_json() && is_any {
         out.table(&GROUP_HEADERS, rows)?;
     }
+    if !is_any && !unread.is_some() {
+        control::named_is_known(config, args.filter.destination.as_deref())?;
+    }
+    let none = match args.filter.is_empty() {
+        true => "no failures",
+        false => "no failures match",
+    };
     let words = Words {
-        none: (!unread.is_some()).then_some("no failures"),
+        none: (!unread.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
         narrow: "--destination or --kind",
     };

@@ -4,16 +4,14 @@
 use std::time::{Duration, Instant};
 
 use postrider_core::{
-    DestinationName, EventId, EventRecord, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Scope,
-    Stats, Status, Step, StoreError, StoreErrorKind,
+    EventId, Filter, Job, JobKind, JobState, JobVerb, List, Replay, Status, Step, StoreError, StoreErrorKind,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
-use super::control;
+use super::hindrance::{self, Hindrance};
 use super::job;
-use super::page::through;
 use super::progress::{Pace, Progress};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, deliveries};
@@ -100,50 +98,9 @@ impl Drive<'_> {
                 .await;
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
-        driven.dead = job::dead(self.outbox, &driven.job).await?;
-        if driven.job.waiting > 0 {
-            driven.is_alone = self.stats(&driven.job).await?.relays.is_empty();
-            driven.pauses = self.pauses(&driven.job).await?;
-        }
+        driven.dead = job::copies(self.outbox, &driven.job, Status::DeadLetter).await?;
+        driven.hindrance = hindrance::of(self.outbox, &driven.job).await?;
         Ok(driven)
-    }
-
-    /// What keeps the last copies of a replay where they are although a relay may run, and what takes it back. A paused
-    /// key does not: copies stand outside of it.
-    async fn pauses(&self, job: &Job) -> Result<Vec<String>, Failure> {
-        let mut pauses = Vec::new();
-        for one in control::in_force(self.outbox).await? {
-            let (holds, option) = match &one.scope {
-                _ if !one.paused => continue,
-                Scope::Key(_) => continue,
-                Scope::Outbox => (true, format!(" --outbox {}", self.outbox.name)),
-                Scope::Destination(name) => (self.is_owed(job, name).await?, String::new()),
-            };
-            if holds {
-                let (what, args) = (control::said(&one.scope), one.scope.as_args());
-                pauses.push(format!(
-                    "{what} is paused, `postrider resume{args}{option}` lets it go on"
-                ));
-            }
-        }
-        Ok(pauses)
-    }
-
-    /// Whether copies of a job wait for a destination.
-    async fn is_owed(&self, job: &Job, name: &DestinationName) -> Result<bool, Failure> {
-        let filter = Filter {
-            replay: Some(job.id.clone()),
-            destination: Some(name.clone()),
-            status: vec![Status::Retrying, Status::Waiting, Status::Held, Status::Scheduled],
-            ..Filter::default()
-        };
-        let mut is_any = false;
-        let look = |events: &[EventRecord]| {
-            is_any |= !events.is_empty();
-            !is_any
-        };
-        through(self.outbox, &filter, look).await?;
-        Ok(is_any)
     }
 
     /// Whether all copies that are left wait behind dead ones, which no relay sends.
@@ -160,18 +117,13 @@ impl Drive<'_> {
 
     /// Why a replay does not go on, as far as it can be told from here.
     async fn why(&self, job: &Job) -> Result<String, Failure> {
-        let stats = self.stats(job).await?;
         let (name, id) = (&self.outbox.name, &job.id);
         let waits = format!("{name}: the replay {id} waits for its copies to be sent");
-        Ok(match stats.relays.is_empty() {
-            true => format!("{waits}: no relay is running; `postrider run` starts one"),
-            false => format!("{waits}; `postrider events --replay {id}` shows where they stand"),
+        let hindrance = hindrance::of(self.outbox, job).await?;
+        Ok(match hindrance.as_ref().and_then(Hindrance::text) {
+            Some(text) => format!("{waits}: {text}"),
+            None => format!("{waits}; `postrider events --replay {id}` shows where they stand"),
         })
-    }
-
-    async fn stats(&self, job: &Job) -> Result<Stats, Failure> {
-        let stats = self.outbox.console.stats().await;
-        stats.map_err(|error| self.failed(job, &error))
     }
 
     async fn breathe(&self) {
@@ -211,10 +163,8 @@ pub struct Driven {
     pub refused: Vec<(EventId, Status)>,
     /// Copies of a replay that need a person.
     dead: u64,
-    /// Whether copies are left, and no relay that sends them.
-    is_alone: bool,
-    /// What is paused of what copies are left for, and what lets it go on.
-    pauses: Vec<String>,
+    /// What keeps what it has left to a relay from going out.
+    hindrance: Option<Hindrance>,
 }
 
 impl Driven {
@@ -225,8 +175,7 @@ impl Driven {
             touched: 0,
             refused: Vec::new(),
             dead: 0,
-            is_alone: false,
-            pauses: Vec::new(),
+            hindrance: None,
         }
     }
 
@@ -266,9 +215,8 @@ impl Driven {
     /// The job as JSON.
     pub fn value(&self) -> Value {
         let mut value = job::value_with(&self.outbox, &self.job, self.dead);
-        if self.job.waiting > 0 {
-            value["relay_runs"] = (!self.is_alone).into();
-            value["paused"] = self.pauses.clone().into();
+        if let Some(hindrance) = &self.hindrance {
+            hindrance.tell(&mut value);
         }
         value
     }
@@ -288,7 +236,10 @@ impl Driven {
                 format!("job {id}: paused after {done}; `postrider job resume {id}` goes on")
             }
             (JobState::Cancelled, _) => format!("job {id}: cancelled after {done}"),
-            (JobState::Done, 0) => format!("job {id}: done, {done}"),
+            (JobState::Done, 0) => match self.hindrance.as_ref().and_then(Hindrance::text) {
+                Some(sends) => format!("job {id}: done, {done}; {sends}"),
+                None => format!("job {id}: done, {done}"),
+            },
             // Some of them may stand behind a dead one, which no relay sends.
             (JobState::Done | JobState::Running, _) if self.dead > 0 => {
                 format!(
@@ -297,18 +248,15 @@ impl Driven {
                 )
             }
             (JobState::Done | JobState::Running, _) => {
-                let mut sends = self.pauses.join("; ");
-                match (self.is_alone, sends.is_empty()) {
-                    (true, true) => sends.push_str("no relay is running, `postrider run` sends them"),
-                    (true, false) => {
-                        sends.push_str("; then `postrider run` sends them, as no relay is running")
-                    }
-                    (false, true) => sends.push_str("a running relay sends them"),
-                    (false, false) => sends.push_str("; then a running relay sends them"),
-                }
+                let hindrance = self.hindrance.as_ref();
+                let refused = hindrance.and_then(|one| one.refused(&self.job));
+                let sends = hindrance.and_then(Hindrance::text);
+                let sends = sends.unwrap_or_else(|| "a running relay sends them".to_owned());
+                let parts: Vec<String> = refused.into_iter().chain([sends]).collect();
                 format!(
-                    "job {id}: {done}, {waiting} of them not sent yet: {sends}, and `postrider job show {id}` tells \
-                     how many are left"
+                    "job {id}: {done}, {waiting} of them not sent yet: {}, and `postrider job show {id}` tells how \
+                     many are left",
+                    parts.join("; ")
                 )
             }
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload, Status};
+use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload, Status, Verb};
 
 use super::ask::{actor, confirm};
 use super::behind;
@@ -58,6 +58,7 @@ pub async fn edit(config: &Config, out: Output, args: &EditArgs) -> Result<Done,
         total.found.insert(args.id.clone());
         let filter = edit.filter();
         total.add(make(&opened, edit).await?);
+        total.leave(&Verb::Redrive);
         let stays = behind::stays(config, &opened, &args.id, &filter, false);
         total.stays.extend(stays.await?);
     }

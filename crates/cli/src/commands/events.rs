@@ -3,6 +3,7 @@
 use postrider_core::{DestinationName, EventRecord, Filter, JobId, List, RecordedRoute, Status};
 use serde_json::Value;
 
+use super::control;
 use super::merge::merged;
 use super::page::{Rest, Words, page};
 use super::record::{self, Beside};
@@ -20,7 +21,7 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     };
     let list = List {
         filter,
-        limit: args.limit.max(1),
+        limit: args.limit,
         from: None,
         newest_first: !args.oldest_first,
     };
@@ -38,7 +39,8 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
         rest.and(left);
         lists.push(records.into_iter().map(|record| (name, record)).collect());
     }
-    rest.limited(lists.iter().map(Vec::len).sum::<usize>() > list.limit as usize);
+    let found = lists.iter().map(Vec::len).sum::<usize>();
+    rest.limited(found > list.limit as usize);
     let direction = if args.oldest_first { 1 } else { -1 };
     let mut rows = Vec::new();
     for (name, record) in &merged(lists, list.limit, |(_, record)| {
@@ -53,8 +55,15 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     if is_any {
         out.table(&HEADERS, rows)?;
     }
+    if rest == Rest::default() && found == 0 && !failed.is_some() {
+        control::named_is_known(config, args.filter.destination.as_deref())?;
+    }
+    let none = match list.filter == Filter::default() {
+        true => "no events",
+        false => "no events match",
+    };
     let words = Words {
-        none: (!failed.is_some()).then_some("no events"),
+        none: (!failed.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({}), or narrow the filter", args.limit),
         narrow: "--status, --key or --type",
     };

@@ -148,25 +148,25 @@ pub fn finish(out: Output, driven: &Driven) -> Result<Done, Failure> {
     Ok(driven.done())
 }
 
-/// How many copies of a replay are dead. A job is done when nothing of it is left to a relay, so only this tells
-/// whether they arrived.
-pub async fn dead(opened: &Opened, job: &Job) -> Result<u64, Failure> {
+/// How many copies of a replay are in a state. A job is done when nothing of it is left to a relay, so only how many
+/// are dead tells whether they arrived.
+pub async fn copies(opened: &Opened, job: &Job, status: Status) -> Result<u64, Failure> {
     if !matches!(job.kind, JobKind::Replay(_)) {
         return Ok(0);
     }
     let filter = Filter {
         replay: Some(job.id.clone()),
-        status: vec![Status::DeadLetter],
+        status: vec![status],
         ..Filter::default()
     };
-    let mut dead = 0;
+    let mut found = 0;
     through(opened, &filter, |events| {
         let copies = events.iter().map(|record| filter.matching(record).len());
-        dead += copies.sum::<usize>() as u64;
+        found += copies.sum::<usize>() as u64;
         true
     })
     .await?;
-    Ok(dead)
+    Ok(found)
 }
 
 /// What a person does about dead copies.
@@ -253,7 +253,7 @@ async fn find(config: &Config, wanted: &Wanted<'_>) -> Result<(Opened, Job), Fai
 }
 
 async fn tell(config: &Config, out: Output, opened: &Opened, job: &Job) -> Result<Done, Failure> {
-    let dead = dead(opened, job).await?;
+    let dead = copies(opened, job, Status::DeadLetter).await?;
     let outbox = opened.name.as_str();
     if out.is_json() {
         out.value(&value_with(outbox, job, dead))?;
@@ -272,6 +272,10 @@ async fn tell(config: &Config, out: Output, opened: &Opened, job: &Job) -> Resul
     ];
     match &job.kind {
         JobKind::Act(Verb::Discard(reason)) => lines.push(("reason", cell(reason))),
+        JobKind::Restore(range) => {
+            let since = range.since.map(|at| ("since", time(at)));
+            lines.extend(since.into_iter().chain(range.until.map(|at| ("until", time(at)))));
+        }
         JobKind::Replay(replay) => {
             lines.push(("not sent", job.waiting.to_string()));
             lines.push(("dead", dead.to_string()));
@@ -328,6 +332,10 @@ pub fn value(outbox: &str, job: &Job) -> Value {
     });
     match &job.kind {
         JobKind::Act(Verb::Discard(reason)) => value["reason"] = reason.as_str().into(),
+        JobKind::Restore(range) => {
+            value["since"] = json!(range.since.map(time));
+            value["until"] = json!(range.until.map(time));
+        }
         JobKind::Replay(replay) => {
             value["unsent"] = job.waiting.into();
             value["since"] = json!(replay.since.map(time));

@@ -11,6 +11,7 @@ pub mod dead;
 mod drive;
 pub mod edit;
 pub mod events;
+mod hindrance;
 pub mod inbox;
 pub mod init;
 pub mod job;

@@ -208,8 +208,9 @@ fn suits_discard(states: &[Status]) -> Suits {
     }
     match moving {
         Some(status) => Suits::Moves(status),
-        // It is not there, or over and done with: the store says so.
-        None => Suits::Rows(Vec::new(), None),
+        // It is not there, queued, or over and done with: the store says so. A relay may park it before that, and then
+        // it is none of these states.
+        None => Suits::Rows(STUCK.to_vec(), None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `postrider purge`: removes what is kept for a time before its time is over.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use postrider_core::{Kept, Purge, Purged, Records, StoreErrorKind, Timestamp};
@@ -20,6 +20,9 @@ use crate::wire::{self, Missing, Opened};
 
 /// Rows of one step: one short transaction each, so that producers and relays never wait noticeably.
 const STEP: u32 = 1_000;
+
+/// How late the database may hear of a step.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// What was removed, or would be.
 struct Removed {
@@ -137,6 +140,8 @@ impl Chosen {
         out: Output,
         stop: &CancellationToken,
     ) -> Result<Removed, Failure> {
+        let begun = Instant::now();
+        let mut older_than = args.older_than;
         let mut progress = Progress::new(out, None);
         let mut removed = Removed {
             rows: 0,
@@ -146,7 +151,11 @@ impl Chosen {
         };
         loop {
             let began = Instant::now();
-            let purged = self.step(args, false).await?;
+            let purged = self.step(older_than, false).await?;
+            if self.kept == Kept::Audit {
+                // What the steps before have written is not meant, however long this goes on.
+                older_than = args.older_than + begun.elapsed() + MOMENT;
+            }
             removed.rows += purged.rows;
             removed.exact &= purged.exact;
             progress.count("purge", removed.rows);
@@ -162,7 +171,7 @@ impl Chosen {
     }
 
     async fn count(&self, args: &PurgeArgs) -> Result<Removed, Failure> {
-        let counted = self.step(args, true).await?;
+        let counted = self.step(args.older_than, true).await?;
         Ok(Removed {
             rows: counted.rows,
             exact: counted.exact,
@@ -171,12 +180,12 @@ impl Chosen {
         })
     }
 
-    async fn step(&self, args: &PurgeArgs, dry_run: bool) -> Result<Purged, Failure> {
+    async fn step(&self, older_than: Duration, dry_run: bool) -> Result<Purged, Failure> {
         let purge = Purge {
             dry_run,
             before: self.before,
             actor: Some(actor()),
-            ..Purge::of(self.kept.clone(), args.older_than, STEP)
+            ..Purge::of(self.kept.clone(), older_than, STEP)
         };
         let purged = self.opened.upkeep.purge(purge).await;
         purged.map_err(|error| Failure::store(&self.opened.name, &error))

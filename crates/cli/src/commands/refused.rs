@@ -35,6 +35,40 @@ const NOT_CANCELLED: &str = "its time has come, and a pause or a destination tha
                              relay runs, or none has come to it yet; `postrider dead discard ID --yes --reason WHY` \
                              throws it away all the same";
 
+const NOBODY_HOLDS: &str = "it is queued, and no relay is running that would hold it for you: pause its key with \
+                            `postrider pause --key`, start one with `postrider run`, and give the command with --yes \
+                            when it is HELD; one whose time has not come is SCHEDULED then, and `postrider schedule \
+                            cancel ID --reason WHY` throws it away";
+const NOBODY_SENDS: &str =
+    "it is queued, and no relay is running: `postrider run` starts one, which publishes it";
+const NOBODY_PARKS: &str = "it is queued, and no relay is running that would park it: start one with `postrider run`; \
+                            if its time has not come it is SCHEDULED soon, and then the command works";
+const NO_EDIT_ALONE: &str = "only an event that failed can be edited, and this one goes out as it is when a relay \
+                             runs; to stop it, pause its key with `postrider pause --key`, start a relay with \
+                             `postrider run`, throw it away with `postrider dead discard ID --yes --reason WHY` when \
+                             it is HELD, and have the service write it anew";
+
+/// How an outbox is: what works in it depends on that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Around {
+    /// A person has paused the whole of it: no relay parks or holds anything there.
+    pub is_paused: bool,
+    /// No relay is running.
+    pub is_alone: bool,
+}
+
+impl Around {
+    pub async fn of(opened: &Opened) -> Result<Self, Failure> {
+        let mut controls = control::in_force(opened).await?.into_iter();
+        let stats = opened.console.stats().await;
+        let stats = stats.map_err(|error| Failure::store(&opened.name, &error))?;
+        Ok(Self {
+            is_paused: controls.any(|one| one.paused && one.scope == Scope::Outbox),
+            is_alone: stats.relays.is_empty(),
+        })
+    }
+}
+
 /// An event, its state, and what would work.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -62,24 +96,22 @@ impl Refused {
     }
 }
 
-/// What would work for an event in a state, in an outbox that is paused or not.
-pub fn what_works(verb: &str, status: Status, is_paused: bool) -> &'static str {
-    match (is_paused, verb, status) {
+/// What would work for an event in a state, in an outbox that is like that.
+pub fn what_works(verb: &str, status: Status, around: Around) -> &'static str {
+    match (around.is_paused, verb, status) {
         (true, "discard", Status::Pending) => NO_DISCARD_YET,
         (true, "move" | "cancel", Status::Pending) => NOT_PARKED,
         (true, "edit", Status::Pending) => NO_EDIT_YET,
         (true, "redrive" | "replay", Status::Pending) => GOES_WITH_RESUME,
         (true, "redrive" | "replay", Status::Held) => GOES_WITH_RESUME,
+        (false, "discard", Status::Pending) if around.is_alone => NOBODY_HOLDS,
+        (false, "move" | "cancel", Status::Pending) if around.is_alone => NOBODY_PARKS,
+        (false, "edit", Status::Pending) if around.is_alone => NO_EDIT_ALONE,
+        (false, "redrive" | "replay", Status::Pending) if around.is_alone => NOBODY_SENDS,
         (false, "move", Status::Held) => NOT_MOVED,
         (false, "cancel", Status::Held) => NOT_CANCELLED,
         _ => remedy(verb, status),
     }
-}
-
-/// Whether a person has paused the whole outbox: no relay parks or holds anything there.
-pub async fn is_paused(opened: &Opened) -> Result<bool, Failure> {
-    let mut controls = control::in_force(opened).await?.into_iter();
-    Ok(controls.any(|one| one.paused && one.scope == Scope::Outbox))
 }
 
 /// The states of an event, the worst first, and whether only copies are left of it. What became of a copy says nothing

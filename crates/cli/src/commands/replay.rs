@@ -10,12 +10,12 @@ use postrider_core::{
 use serde_json::json;
 
 use super::ask::{actor, confirm};
-use super::control::known;
+use super::control::{known, named_is_known};
 use super::drive::Drive;
 use super::job;
 use super::page::through;
 use super::progress::Progress;
-use super::refused::{ONLY_COPIES, Refused, is_paused, states, what_works};
+use super::refused::{Around, ONLY_COPIES, Refused, states, what_works};
 use crate::args::ReplayArgs;
 use crate::begin::begin;
 use crate::config::Config;
@@ -76,6 +76,9 @@ pub async fn replay(config: &Config, out: Output, args: &ReplayArgs) -> Result<D
         .as_ref()
         .map_or_else(|| most.unwrap_or_default(), Counted::text);
     let of = counted.as_ref().filter(|one| one.exact).map(|one| one.events);
+    if of == Some(0) {
+        named_is_known(config, args.from.as_deref())?;
+    }
     if args.dry_run || of == Some(0) {
         let touched = counted.map_or(restored.unwrap_or(0), |one| one.events);
         let value = json!({
@@ -149,7 +152,7 @@ async fn unsent(
                 }
                 false => "was sent while the command ran: give it again",
             },
-            [worst, ..] => what_works("replay", *worst, is_paused(opened).await?),
+            [worst, ..] => what_works("replay", *worst, Around::of(opened).await?),
         };
         unsent.push(Refused {
             id: id.clone(),

@@ -24,7 +24,7 @@ pub struct Wanted<'a> {
 /// What is scheduled, the next first.
 pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -> Result<Done, Failure> {
     args.check()?;
-    let list = List::first(limit.max(1), args.filter(vec![Status::Scheduled], None));
+    let list = List::first(limit, args.filter(vec![Status::Scheduled], None));
     let beside = Beside {
         router: &config.router,
         paused: None,

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use postrider_core::{Chunk, EventId, EventRecord, JobState, Status};
+use postrider_core::{Chunk, EventId, EventRecord, JobState, Status, Verb};
 use serde_json::{Value, json};
 
 use super::behind::{Paused, Stays, Waits};
 use super::drive::Driven;
-use super::refused::{self, ONLY_COPIES, Refused, what_works};
+use super::refused::{Around, ONLY_COPIES, Refused, what_works};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, deliveries};
 use crate::wire::Opened;
@@ -43,10 +43,13 @@ pub struct Total {
     elsewhere: BTreeMap<String, String>,
     /// Outboxes that were not begun with, because somebody stopped it.
     pub left: Vec<String>,
-    /// Whether the outbox that is being worked on is paused.
-    is_paused: bool,
-    /// Events that match a filter but for the state they are in, and whether their outbox is paused.
-    left_out: BTreeMap<(Status, bool), u64>,
+    /// How the outbox is that is being worked on, and what had been touched before it.
+    around: Around,
+    before: u64,
+    /// Whether something was sent again where no relay is running.
+    is_alone: bool,
+    /// Events that match a filter but for the state they are in, and how their outbox is.
+    left_out: BTreeMap<(Status, Around), u64>,
     jobs: Vec<Driven>,
 }
 
@@ -63,16 +66,30 @@ impl Total {
             is_narrowed: false,
             elsewhere: BTreeMap::new(),
             left: Vec::new(),
-            is_paused: false,
+            around: Around::default(),
+            before: 0,
+            is_alone: false,
             left_out: BTreeMap::new(),
             jobs: Vec::new(),
         }
     }
 
-    /// Goes on with another outbox: what works in it depends on whether it is paused.
+    /// Goes on with another outbox: what works in it depends on how it is.
     pub async fn enter(&mut self, outbox: &Opened) -> Result<(), Failure> {
-        self.is_paused = refused::is_paused(outbox).await?;
+        self.around = Around::of(outbox).await?;
+        self.before = self.touched;
         Ok(())
+    }
+
+    /// Is done with what was named in an outbox.
+    pub fn leave(&mut self, verb: &Verb) {
+        let is_sent = *verb == Verb::Redrive && self.touched > self.before;
+        self.is_alone |= is_sent && self.around.is_alone;
+    }
+
+    /// Whether nothing that matches was left out.
+    pub fn is_all(&self) -> bool {
+        self.left_out.is_empty()
     }
 
     /// One step without a job.
@@ -91,7 +108,7 @@ impl Total {
     /// What a filter did not mean in one outbox.
     pub fn leave_out(&mut self, others: BTreeMap<Status, u64>) {
         for (status, rows) in others {
-            *self.left_out.entry((status, self.is_paused)).or_default() += rows;
+            *self.left_out.entry((status, self.around)).or_default() += rows;
         }
     }
 
@@ -101,7 +118,7 @@ impl Total {
         let sends = !matches!(verb, "discard" | "cancel");
         let remedy = match only_copies && sends && status == Status::Published {
             true => ONLY_COPIES,
-            false => what_works(verb, status, self.is_paused),
+            false => what_works(verb, status, self.around),
         };
         self.refused.push(Refused {
             id: id.to_owned(),
@@ -166,7 +183,7 @@ impl Total {
         let moving = self.moving.iter().map(|one| Refused {
             id: one.id.clone(),
             status: Some(one.status),
-            remedy: what_works(self.words.0, one.status, false),
+            remedy: what_works(self.words.0, one.status, Around::default()),
         });
         let refused = self.refused.iter().map(Refused::value);
         let refused: Vec<Value> = refused.chain(moving.map(|one| one.value())).collect();
@@ -189,17 +206,18 @@ impl Total {
 
     /// What the filter left out, and why that is right or what would take it in.
     fn others(&self) -> impl Iterator<Item = String> {
-        self.left_out.iter().map(|((status, is_paused), rows)| {
+        self.left_out.iter().map(|((status, around), rows)| {
             let why = match (self.words.0, status) {
                 ("discard", Status::Retrying) => {
                     "redriven, or refused and tried again by itself; this command takes it once it is dead again, and \
-                     an event behind a dead one of its key once that is gone; `postrider dead discard ID` takes it now"
+                     an event behind a dead one of its key once that is gone; `postrider dead discard ID --reason WHY` \
+                     takes it now"
                 }
                 ("redrive", Status::Retrying) => {
                     "redriven already and not tried since: it is behind another of its key, paused, or no relay has \
                      come to it; `postrider show ID` says which"
                 }
-                (verb, status) => what_works(verb, *status, *is_paused),
+                (verb, status) => what_works(verb, *status, *around),
             };
             format!(
                 "left out: {} in state {}: {why}",
@@ -213,6 +231,10 @@ impl Total {
         let (_, done) = self.words;
         let would = if self.dry_run { "would be " } else { "" };
         let mut lines = vec![format!("{} {would}{done}", deliveries(self.touched))];
+        if self.is_alone {
+            let sent = if self.dry_run { "would send" } else { "sends" };
+            lines.push(format!("no relay is running: `postrider run` {sent} it"));
+        }
         let waits = self.stays.waits.iter().map(|one| one.text(self.dry_run));
         let paused = self.stays.paused.iter().map(|one| one.text(self.dry_run));
         lines.extend(waits.chain(paused).take(NAMED));

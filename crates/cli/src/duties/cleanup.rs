@@ -77,7 +77,7 @@ impl Duties {
             unfinished: false,
         };
         match claimed.clean().await {
-            Ok(Some(removed)) => {
+            Some(removed) => {
                 let (outbox, took_ms) = (&self.opened.name, began.elapsed().as_millis() as u64);
                 let Removed { rows, exact } = removed;
                 tracing::info!(outbox, removed = rows, exact, took_ms, "cleaned up {removed}");
@@ -87,13 +87,9 @@ impl Duties {
                 }
                 LOOK
             }
-            // Somebody else has it, or stands in the way, or we are stopping: whoever is next goes on where this ended.
-            Ok(None) => AGAIN,
-            Err(failure) => {
-                let outbox = &self.opened.name;
-                tracing::warn!(outbox, error = %failure, "old rows were not removed, will retry");
-                AGAIN
-            }
+            // Somebody else has it, or stands in the way, something failed, or we are stopping: whoever is next goes on
+            // where this ended.
+            None => AGAIN,
         }
     }
 }
@@ -109,7 +105,7 @@ struct Claimed<'a> {
     duties: &'a Duties,
     duty: &'a Duty,
     since: Instant,
-    /// Something could not be removed yet, and can be soon.
+    /// Something could not be done yet, and can be soon.
     unfinished: bool,
 }
 
@@ -160,13 +156,17 @@ impl Due {
 }
 
 impl Claimed<'_> {
-    /// Does everything that is due; answers how many rows went, or none if it had to leave off.
-    async fn clean(&mut self) -> Result<Option<Removed>, Failure> {
+    /// Does everything that is due; answers how many rows went, or none if it had to leave off or something failed.
+    async fn clean(&mut self) -> Option<Removed> {
         // What fails keeps nothing else from being removed, but for the history that is in no archive yet.
-        let (history, mut failed) = match self.archive().await {
-            Ok(Some(history)) => (history, None),
-            Ok(None) => return Ok(None),
-            Err(failure) => (None, Some(failure)),
+        let outbox = self.duties.opened.name.as_str();
+        let history = match self.archive().await {
+            Ok(history) => history?,
+            Err(failure) => {
+                tracing::warn!(outbox, error = %failure, "no archive was written, the history stays, will retry");
+                self.unfinished = true;
+                None
+            }
         };
         // A job that only a newer version can read must not stand in the way of everything else.
         let looked = match history {
@@ -174,7 +174,6 @@ impl Claimed<'_> {
             None => Ok(()),
         };
         if let Err(failure) = looked.and(self.end_replays().await) {
-            let outbox = &self.duties.opened.name;
             tracing::warn!(outbox, error = %failure, "replays that nobody drives were not looked after");
         }
         let cleanup = self.duties.config.cleanup.clone();
@@ -192,15 +191,18 @@ impl Claimed<'_> {
         let mut removed = Removed::default();
         for due in due {
             match self.purge(&due, cleanup.batch_size).await {
-                Ok(Some(more)) => removed.add(more.rows, more.exact),
-                Ok(None) => return Ok(None),
-                Err(failure) => drop(failed.get_or_insert(failure)),
+                Ok(more) => {
+                    let more = more?;
+                    removed.add(more.rows, more.exact);
+                }
+                Err(failure) => {
+                    let what = due.what.as_str();
+                    tracing::warn!(outbox, what, error = %failure, "what is old was not removed, will retry");
+                    self.unfinished = true;
+                }
             }
         }
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
-        Ok(Some(removed).filter(|_| !self.unfinished))
+        Some(removed).filter(|_| !self.unfinished)
     }
 
     /// Cancels replays that keep the history for too long: what they have still to read goes, and they must not end as
@@ -259,7 +261,7 @@ impl Claimed<'_> {
             let (outbox, folder) = (&duties.opened.name, folder.display());
             tracing::info!(outbox, rows = written.rows, %folder, "archived the history");
         }
-        let covered = archive::archived_until(&archive.dir, &duties.opened.name)?;
+        let covered = archive::on_disk(|| archive::archived_until(&archive.dir, &duties.opened.name))?;
         // Nothing goes that is in no folder.
         Ok(Some(covered.map(|until| Due {
             before: Some(until),

@@ -114,7 +114,7 @@ fn a_queued_event_is_discarded_once_its_key_is_paused() {
     place
         .run(&discard)
         .expect(1)
-        .says("it is PENDING: it is queued and goes out when its destination takes it")
+        .says("it is PENDING: it is queued, and no relay is running that would hold it for you")
         .says("`postrider pause --key`");
     place.run(&["pause", "--key", "ORDER/1"]).expect(0);
     place.run(&["run", "--until-empty"]).expect(1);

@@ -102,3 +102,32 @@ fn what_is_in_no_archive_yet_stays() {
     place.run(&["show", "order-1"]).expect(1);
     place.run(&["show", "order-2"]).expect(0);
 }
+
+/// What its own steps have written is no part of what was old when it began.
+#[test]
+fn a_purge_of_the_audit_keeps_its_own_record() {
+    let place = Place::busy();
+    let connection = rusqlite::Connection::open(place.path("postrider.db")).unwrap();
+    let many = "INSERT INTO outbox_audit (at, actor, action, detail, touched, refused)
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+        SELECT '2026-01-01 00:00:00.000', 'ann', 'redrive', '', 1, 0 FROM n";
+    connection.execute(many, []).unwrap();
+    let rows: i64 = connection
+        .query_row("SELECT count(*) FROM outbox_audit", [], |row| row.get(0))
+        .unwrap();
+    let purge = [
+        "purge",
+        "--older-than",
+        "0s",
+        "--what",
+        "audit",
+        "--yes",
+        "--json",
+    ];
+    assert_eq!(place.run(&purge).expect(0).json()["rows"], rows);
+    let audited = place.run(&["audit", "--json"]).expect(0).json();
+    assert_eq!(
+        (&audited["touched"], &audited["exact"]),
+        (&rows.into(), &true.into())
+    );
+}

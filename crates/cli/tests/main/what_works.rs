@@ -158,7 +158,7 @@ fn an_event_whose_time_has_not_come_is_cancelled_once_it_is_scheduled() {
     place.run(&later).expect(0);
     let discard = ["dead", "discard", "later-1", "--reason", "a slip", "--yes"];
     let ran = place.run(&discard).expect(1).says("it is PENDING");
-    drop(ran.says("makes it SCHEDULED, and then `postrider schedule cancel` throws it away"));
+    drop(ran.says("is SCHEDULED then, and `postrider schedule cancel ID --reason WHY` throws it away"));
     place.run(&["run", "--until-empty"]).expect(0);
     let cancel = ["schedule", "cancel", "later-1", "--reason", "a slip"];
     place.run(&cancel).expect(0).says("1 delivery cancelled");
@@ -271,4 +271,64 @@ fn what_was_redriven_and_not_tried_since_is_counted_by_a_filter() {
     drop(ran.says("left out: 1 delivery in state RETRYING: redriven already and not tried since"));
     let json = place.run(&[&again[..], &["--json"]].concat()).expect(0).json();
     assert_eq!(json["left_out"]["RETRYING"], 1, "{json}");
+}
+
+/// Only a relay holds, parks and sends; where none runs, that is what is said.
+#[test]
+fn where_no_relay_runs_that_is_what_is_missing() {
+    let place = Place::ready(ORDERS_ONLY);
+    place.send("q-1", "ORDER/1", "{}").expect(0);
+    place.send("dead-1", "TICKET/1", "{}").expect(0);
+    let discard = ["dead", "discard", "q-1", "--reason", "a slip", "--yes"];
+    for command in [
+        &discard[..],
+        &["dead", "redrive", "q-1"],
+        &["dead", "edit", "q-1", "--payload", "{}", "--yes"],
+        &["schedule", "move", "q-1", "--in", "1h"],
+        &["replay", "--id", "q-1", "--yes"],
+    ] {
+        let ran = place.run(command).expect(1);
+        let said = format!("{}{}", ran.out, ran.err);
+        for part in ["is PENDING", "`postrider run`"] {
+            assert!(said.contains(part), "{command:?}: {said}");
+        }
+    }
+    place.run(&["pause", "--key", "ORDER/1"]).expect(0);
+    let relay = Running::start(&place, &["run"]);
+    until(&place, "q-1", "HELD");
+    until(&place, "dead-1", "DEAD_LETTER");
+    place.run(&discard).expect(0).says("1 delivery discarded");
+    relay.stop().expect(0);
+    let alone = "no relay is running";
+    place.run(&["dead", "redrive", "dead-1"]).expect(0).says(alone);
+    place.run(&["run", "--until-empty"]).expect(1);
+    let many = place.run(&["dead", "redrive", "--all", "--yes"]).expect(0);
+    drop(many.says(alone));
+}
+
+/// A name that is mistyped must not look like one with which all is well.
+#[test]
+fn a_destination_that_nobody_knows_is_refused_where_nothing_is_found() {
+    let place = Place::busy();
+    for command in [
+        &["dead", "list", "--destination", "evnts"][..],
+        &["dead", "list", "--group", "--destination", "evnts"],
+        &["dead", "redrive", "--destination", "evnts", "--yes"],
+        &["events", "--destination", "evnts"],
+        &["replay", "--from", "evnts", "--dry-run"],
+    ] {
+        let ran = place.run(command).expect(2);
+        drop(ran.complains("there is no destination named \"evnts\""));
+    }
+    place
+        .run(&["dead", "list", "--type", "Nothing"])
+        .expect(0)
+        .says("no dead events match");
+    for command in [
+        &["audit", "-n", "0"][..],
+        &["job", "list", "-n", "0"],
+        &["schedule", "list", "-n", "0"],
+    ] {
+        place.run(command).expect(2);
+    }
 }

@@ -131,3 +131,29 @@ async fn leave_is_asked_for_with_every_page() {
     assert_eq!(written.unwrap().unwrap().rows, 5_000);
     assert!(asked.0 >= 5, "asked {} times", asked.0);
 }
+
+/// Waited for, a pipe would hold up whoever writes or reads the archive for ever: the relay, too.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 5).await;
+    let first = write_until(&opened, &dir, 3_000).await.folder.unwrap();
+    let pipe = |path: &std::path::Path| {
+        fs::remove_file(path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    pipe(&first.join("manifest.json"));
+    let faults = verify(&dir, "main").unwrap().faults;
+    assert!(
+        faults.len() == 1 && faults[0].contains("manifest.json"),
+        "{faults:?}"
+    );
+    assert!(archived_until(&dir, "main").is_err());
+    pipe(&dir.join("main/.lock"));
+    let mut asked = Asked(0);
+    let refused = write(&opened, &dir, Timestamp(i64::MAX / 2), &mut asked).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains(".lock"), "{refused}");
+}
