@@ -132,8 +132,11 @@ fn listen(config: &Config, out: Output, args: &cli::ListenArgs, json: bool) -> R
 fn notify_run(config: &Config, out: Output, migrate: bool, json: bool) -> Result<Done, Failure> {
     let lines = logging::configured(&config.log, json)?;
     let running = run::notify::run::run(config, out, migrate, lines.dropped());
-    let done = runtime(NOTIFY_THREADS)?.block_on(Box::pin(running));
+    let runtime = runtime(NOTIFY_THREADS)?;
+    let done = runtime.block_on(Box::pin(running));
     lines.flush();
+    // As in `postrider run`: it writes an archive, too.
+    runtime.shutdown_background();
     done
 }
 

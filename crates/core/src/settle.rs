@@ -77,6 +77,8 @@ pub enum Then {
     /// is replaced: the row stays and is dead, as [`Park::place_taken`] says. The next row of its key, lane and
     /// destination that is not dead counts as redriven from then on, where it had a destination: whoever has the first
     /// routed anew means those that wait behind it.
+    ///
+    /// No other parked row of its place is in the same settle, so that a store may write all of it at once.
     Split(Vec<Park>),
 }
 

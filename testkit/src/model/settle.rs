@@ -13,7 +13,16 @@ use super::{Fate, Model, Parked, Place, Record, Row, Tries};
 
 impl Model {
     /// Writes what became of a batch; see `Store::settle`.
+    ///
+    /// # Panics
+    ///
+    /// Where a row that is routed anew shares the settle with another of its place: relays promise that they do not.
     pub fn settle(&mut self, now: Duration, settle: &Settle) -> Vec<Settled> {
+        for anew in &settle.parked {
+            let splits = matches!(anew.then, Then::Split(_));
+            let here = settle.parked.iter().filter(|entry| entry.seq == anew.seq);
+            assert!(!splits || here.count() == 1, "{anew:?} is not alone at its place");
+        }
         let mut answers = Vec::with_capacity(settle.queued.len() + settle.parked.len());
         for entry in &settle.queued {
             answers.push(self.fenced(settle, entry.shard, |model| model.settle_queued(now, entry)));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, EventId, Filter, JobKind, Kept, Payload, Purge, Replay, Restore,
-    Scope, Settled, Then, Verb, What,
+    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Park, Payload,
+    Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
 };
 
 use super::bench::Bench;
@@ -198,6 +198,31 @@ pub(super) async fn a_timeline_keeps_what_was_done_to_many(bench: Bench) {
     assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
     assert_eq!(who(&bench, "a", What::Redriven).await, [ANN, ANN, ANN]);
     assert_eq!(who(&bench, "b", What::Redriven).await, [ANN]);
+}
+
+/// A job about one group is told of what was in it, whatever became of that since, and of nothing else.
+pub(super) async fn a_timeline_has_the_jobs_of_its_own_group(bench: Bench) {
+    let other = || Park::dead(Some(to("d")), Failure::new(ErrorKind::Rejected, "wants another colour"));
+    let meant = dead(Some("d"));
+    let group = meant.failure.as_ref().map(|failure| failure.group(Some(&to("d"))));
+    let (relay, _) = bench
+        .parked(&[(event("a", "k"), meant), (event("b", "l"), other())])
+        .await;
+    let of_group = Filter {
+        error_group: group,
+        ..Filter::default()
+    };
+    let job = begun(&bench, JobKind::Act(Verb::Redrive), of_group).await;
+    assert_eq!(to_the_end(&bench.console(), &job.id, 10).await.touched, 1);
+    clock_goes_on(&bench, &job).await;
+    let row = relay.due().await.remove(0);
+    assert_eq!(relay.settle_parked(&row, Then::Again(other())).await, Settled::Done);
+    assert_eq!(who(&bench, "a", What::Redriven).await, [ANN], "it failed otherwise since");
+    act(&bench, Verb::Redrive, "b").await;
+    let row = relay.due().await.remove(0);
+    let then = Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
+    assert_eq!(who(&bench, "b", What::Redriven).await, [ANN], "by its name alone");
 }
 
 /// Who did this to an event, each time.

@@ -131,7 +131,7 @@ cases! { $ store_suite, store, "Store"
         a_confirmed_row_leaves_whatever_its_version;
         a_duplicate_leaves_whatever_its_version;
         a_row_is_split_over_destinations;
-        two_rows_of_an_event_are_split_over_the_same_destinations;
+        two_rows_of_an_event_are_split_over_the_same_destinations_in_turn;
         a_row_that_is_routed_anew_leads_the_next_of_its_line;
         what_is_routed_anew_keeps_its_last_failure [Console];
         a_split_by_an_old_version_changes_nothing;
@@ -270,6 +270,7 @@ cases! { $ store_suite, store, "Store"
         a_timeline_is_in_order [Console Audits Edits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
         a_timeline_has_no_redrive_before_the_first_failure [Console Audits Jobs];
+        a_timeline_has_the_jobs_of_its_own_group [Console Audits Jobs];
         a_timeline_keeps_what_was_done_to_many [Console Audits Jobs];
         what_is_done_to_a_copy_is_told_of_the_copy [Console Audits Edits Copies];
     }

@@ -102,16 +102,17 @@ pub(super) async fn a_row_is_split_over_destinations(bench: Bench) {
     assert_eq!(relay.due_names().await.len(), 1);
 }
 
-/// Two of its destinations are gone, and both rows are routed anew at once: it goes to each of the new ones once.
-pub(super) async fn two_rows_of_an_event_are_split_over_the_same_destinations(bench: Bench) {
+/// Two of its destinations are gone, and both rows are routed anew: it goes to each of the new ones once.
+pub(super) async fn two_rows_of_an_event_are_split_over_the_same_destinations_in_turn(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k")]).await;
     let parks = vec![refused("x", Duration::ZERO), refused("y", Duration::ZERO)];
     assert_eq!(relay.settle_one(parks_as(&rows[0], parks)).await, Settled::Done);
     let due = relay.due().await;
     assert_eq!(due.len(), 2);
     let split = || Then::Split(vec![waiting("d"), waiting("e")]);
-    let both = due.iter().map(|row| goes_on(row, split())).collect();
-    assert_eq!(relay.settle(Vec::new(), both).await, [Settled::Done; 2]);
+    for row in &due {
+        assert_eq!(relay.settle_parked(row, split()).await, Settled::Done);
+    }
     assert_eq!(relay.due_names().await, pairs(&[("a", "d"), ("a", "e")]));
 }
 

@@ -99,7 +99,8 @@ impl Drive<'_> {
             driven.job = paused.map_err(|error| self.failed(&driven.job, &error))?;
         }
         driven.dead = job::copies(self.outbox, &driven.job, Status::DeadLetter).await?;
-        driven.hindrance = hindrance::of(self.outbox, &driven.job).await?;
+        // The job is done, whether or not that can be told.
+        driven.hindrance = hindrance::of(self.outbox, &driven.job).await.unwrap_or(None);
         Ok(driven)
     }
 

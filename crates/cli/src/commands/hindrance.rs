@@ -1,6 +1,8 @@
 //! What keeps deliveries where they are that a job has sent again: that no relay runs, that something is paused, that
 //! they are refused.
 
+use std::time::{Duration, Instant};
+
 use postrider_core::{EventRecord, Filter, InForce, Job, JobKind, Scope, Status, Verb};
 use serde_json::Value;
 
@@ -9,6 +11,9 @@ use super::job;
 use super::page::through;
 use crate::failure::Failure;
 use crate::wire::Opened;
+
+/// How long it is looked for what a pause holds. Who waits for the command does not wait for a hint.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What stands in their way.
 pub struct Hindrance {
@@ -88,10 +93,10 @@ async fn holds(outbox: &Opened, pause: &InForce, left: &Filter) -> Result<bool, 
         },
         Scope::Destination(_) | Scope::Key(_) => return Ok(false),
     };
-    let mut is_any = false;
+    let (mut is_any, began) = (false, Instant::now());
     let look = |events: &[EventRecord]| {
         is_any |= !events.is_empty();
-        !is_any
+        !is_any && began.elapsed() < PATIENCE
     };
     through(outbox, &held, look).await?;
     Ok(is_any)
@@ -108,9 +113,8 @@ impl Hindrance {
     pub fn text(&self) -> Option<String> {
         let alone = match (self.is_alone, self.pauses.is_empty()) {
             (true, true) => Some("no relay is running, `postrider run` sends them"),
-            (true, false) => Some("then `postrider run` sends them, as no relay is running"),
-            (false, true) => None,
-            (false, false) => Some("then a running relay sends them"),
+            (true, false) => Some("no relay is running, `postrider run` starts one"),
+            (false, _) => None,
         };
         let parts: Vec<&str> = self.pauses.iter().map(String::as_str).chain(alone).collect();
         (!parts.is_empty()).then(|| parts.join("; "))

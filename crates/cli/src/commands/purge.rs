@@ -141,7 +141,6 @@ impl Chosen {
         stop: &CancellationToken,
     ) -> Result<Removed, Failure> {
         let begun = Instant::now();
-        let mut older_than = args.older_than;
         let mut progress = Progress::new(out, None);
         let mut removed = Removed {
             rows: 0,
@@ -151,11 +150,12 @@ impl Chosen {
         };
         loop {
             let began = Instant::now();
+            // What the steps before have written in the audit is not meant, however long this goes on.
+            let older_than = match self.kept == Kept::Audit && removed.rows > 0 {
+                true => args.older_than + begun.elapsed() + MOMENT,
+                false => args.older_than,
+            };
             let purged = self.step(older_than, false).await?;
-            if self.kept == Kept::Audit {
-                // What the steps before have written is not meant, however long this goes on.
-                older_than = args.older_than + begun.elapsed() + MOMENT;
-            }
             removed.rows += purged.rows;
             removed.exact &= purged.exact;
             progress.count("purge", removed.rows);

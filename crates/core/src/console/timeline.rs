@@ -1,6 +1,7 @@
 //! The story of one event, out of what a store knows of it: the same in every store.
 
 use super::{AuditEntry, EventRecord, Job, JobKind, JobState, Moment, Route, Verb, What};
+use crate::fingerprint::group_name;
 use crate::{DestinationName, Filter, Seq, Timestamp};
 
 /// What a store knows of an event beside its record.
@@ -80,7 +81,7 @@ impl Story {
             };
             let unless = match is_sure {
                 true => "",
-                false => ", unless it failed first behind that",
+                false => ", if it had failed as that says",
             };
             again.extend(is_sure.then_some(job.begun_at));
             told.push(Moment {
@@ -148,14 +149,15 @@ impl Story {
             let verb = matches!(&job.kind, JobKind::Act(Verb::Discard(reason)) if *reason == left.detail);
             verb && job.begun_at <= left.at
                 && left.at <= job.updated_at
-                && means(job, record, &as_route(left))
+                && means(job, &job.filter, record, &as_route(left))
         };
         let by_job = || self.jobs.iter().find(is_its).map(|job| job.actor.clone());
         named.map(|deed| deed.actor.clone()).or_else(by_job)
     }
 
-    /// Whether a job redrove the event, which was sent again at those times as well; and whether that is sure: the
-    /// history knows the last failure only, so that of what failed after the job nobody knows whether it had before.
+    /// Whether a job redrove the event, which was sent again at those times as well; and whether that is sure: only the
+    /// last failure is known, so that of what failed after the job nobody knows how it had failed before, and of what
+    /// has left not even whether.
     fn redriven_by(&self, job: &Job, record: &EventRecord, again: &[Timestamp]) -> Option<bool> {
         let came_by = job.state == JobState::Done
             || job
@@ -176,32 +178,49 @@ impl Story {
         let parked = record.routes.iter().filter_map(|route| {
             let (first, last) = route.failed.or(route.failed_before.map(|at| (at, at)))?;
             let is_meant = route.status.is_parked() && first <= job.begun_at && fails(last);
-            is_meant.then(|| (route.clone(), true))
+            is_meant.then(|| (route.clone(), last <= job.updated_at, !asks_how(&job.filter)))
         });
         let left = self.left.iter().filter_map(|left| {
             let (last, ..) = left.failed.as_ref()?;
             let is_meant = left.at >= job.begun_at && fails(*last);
-            is_meant.then(|| (as_route(left), *last <= job.updated_at))
+            is_meant.then(|| (as_route(left), *last <= job.updated_at, false))
         });
-        let meant = parked.chain(left).filter(|(route, _)| means(job, record, route));
-        meant.map(|(_, is_sure)| is_sure).max()
+        let meant = parked.chain(left).filter_map(|(route, is_known, is_sure)| match is_known {
+            true => means(job, &job.filter, record, &route).then_some(true),
+            false => means(job, &but_how(&job.filter), record, &route).then_some(is_sure),
+        });
+        meant.max()
+    }
+}
+
+/// Whether a filter is about how an event failed.
+fn asks_how(filter: &Filter) -> bool {
+    filter.error_kind.is_some() || filter.error_group.is_some() || filter.text.is_some()
+}
+
+/// A filter without what is about that. A text may be one of an error.
+fn but_how(filter: &Filter) -> Filter {
+    Filter {
+        error_kind: None,
+        error_group: None,
+        text: None,
+        ..filter.clone()
     }
 }
 
 /// Whether a job's filter is about an event, as far as that does not change with time.
-fn means(job: &Job, record: &EventRecord, route: &Route) -> bool {
+fn means(job: &Job, filter: &Filter, record: &EventRecord, route: &Route) -> bool {
     let lasting = Filter {
         status: Vec::new(),
         older_than: None,
         newer_than: None,
         failing_for: None,
-        // The history does not have it.
-        error_group: job
-            .filter
+        // What was routed anew since has none.
+        error_group: filter
             .error_group
             .clone()
             .filter(|_| route.error_group.is_some()),
-        ..job.filter.clone()
+        ..filter.clone()
     };
     let route = Route {
         error_kind: route.error_kind.clone().or_else(|| kind_before(route)),
@@ -223,7 +242,10 @@ fn as_route(left: &Left) -> Route {
         None => (None, None),
     };
     let before = left.failed.as_ref().filter(|(_, kind, _)| kind.is_none());
+    let destination = left.destination.as_ref().map_or("", DestinationName::as_str);
+    let group = |kind: &String| group_name(destination, kind, text.as_deref().unwrap_or_default());
     Route {
+        error_group: kind.as_ref().map(group),
         failed_before: before.map(|(at, ..)| *at),
         error_kind: kind,
         error: text,

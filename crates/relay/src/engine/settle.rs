@@ -53,6 +53,33 @@ struct UnderWay {
     starts_from: usize,
 }
 
+/// The places of the parked rows of a settle, and which of them are routed anew. Such a row is replaced by others of its
+/// place, so no other row there may change in the same settle: two of one event may be routed to the same destination,
+/// and two events may have one place, where a sequence was set back.
+#[derive(Debug, Default)]
+pub(super) struct Places(BTreeMap<Seq, bool>);
+
+impl Places {
+    /// Takes the place of an item, unless that is to wait for the next settle.
+    fn take(&mut self, item: &Item) -> bool {
+        if item.is_queued() {
+            return true;
+        }
+        let is_anew = matches!(item.verdict, Some(Verdict::Then(Then::Split(_))));
+        let known = self.0.get(&item.seq);
+        let takes = known.is_none_or(|other_is_anew| !is_anew && !other_is_anew);
+        if takes {
+            self.0.insert(item.seq, is_anew);
+        }
+        takes
+    }
+
+    /// Whether a row of this place is routed anew.
+    pub(super) fn is_anew(&self, item: &Item) -> bool {
+        self.0.get(&item.seq).is_some_and(|is_anew| *is_anew)
+    }
+}
+
 impl Settling {
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_none()
@@ -96,13 +123,14 @@ impl Engine {
         }
         let limit = self.settling.limit.unwrap_or(ENTRIES);
         let mut chosen = BTreeSet::new();
+        let mut places = Places::default();
         let (mut queued, mut parked) = (Vec::new(), Vec::new());
         for id in self.rows.decided() {
             let Some(item) = self.rows.item(id) else { continue };
             let rested = item.rests_until.map(|until| now >= until);
             // Who has rested goes alone: if it is refused again, nobody else is.
             let waits = rested == Some(false) || (rested == Some(true) && !chosen.is_empty());
-            if item.settling || waits || !self.may_settle(item, &chosen) {
+            if item.settling || waits || !self.may_settle(item, &chosen) || !places.take(item) {
                 continue;
             }
             chosen.insert(id);
@@ -117,7 +145,7 @@ impl Engine {
         let rests = |id: &ItemId| self.rows.item(*id).is_some_and(|item| item.rests_until.is_some());
         let starts = match chosen.iter().any(rests) {
             true => Vec::new(),
-            false => self.choose_starts(now, &chosen, limit),
+            false => self.choose_starts(now, &chosen, &places, limit),
         };
         if chosen.is_empty() && starts.is_empty() {
             return None;

@@ -9,6 +9,7 @@ use postrider_core::{DestinationId, Park, Then};
 use super::item::{Delivery, Item, ItemId, Origin};
 use super::line::{Line, LineId};
 use super::rows::Rows;
+use super::settle::Places;
 use super::{Engine, Time};
 
 impl Item {
@@ -113,7 +114,13 @@ impl Engine {
     }
 
     /// Rows whose start goes with the next settle, after what was chosen for it already.
-    pub(super) fn choose_starts(&self, now: Time, chosen: &BTreeSet<ItemId>, limit: usize) -> Vec<ItemId> {
+    pub(super) fn choose_starts(
+        &self,
+        now: Time,
+        chosen: &BTreeSet<ItemId>,
+        places: &Places,
+        limit: usize,
+    ) -> Vec<ItemId> {
         if !self.has_starts() {
             return Vec::new();
         }
@@ -131,6 +138,7 @@ impl Engine {
             let alone = chosen.is_empty() && starts.is_empty();
             let has_room = room_at[delivery.destination.0] > 0
                 && !held.contains(&delivery.line)
+                && !places.is_anew(item)
                 && self.is_next(delivery);
             match rested(item) {
                 None if starts.len() < room && has_room && !item.settling => {

@@ -109,6 +109,36 @@ async fn what_is_routed_anew_goes_only_where_it_has_not_been() {
     assert_eq!(other.messages().iter().filter(marked).count(), 3);
 }
 
+/// Two of its three destinations are gone. The model refuses a settle that routes both rows anew at once, or one beside
+/// the start of the row that stays: a store cannot write a row twice.
+#[tokio::test]
+async fn an_event_is_routed_anew_from_one_destination_at_a_time() {
+    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
+    sink.refuse_when(|_| Some(ErrorKind::AddressNotFound));
+    let relay = |names: &[&str]| {
+        let with = |builder: postrider_relay::RelayBuilder, name: &&str| {
+            builder.sink_named(*name, Arc::new(sink.clone()))
+        };
+        let builder = names.iter().fold(builder(&store), with);
+        let router = all_to(names.iter().map(|name| destination(name)).collect());
+        builder.router(router).build().unwrap()
+    };
+    commit(&store, &["a", "b"], 3);
+    let running = Running::start(&relay(&["gone", "kept", "lost"]));
+    until("parked rows", || parked(&store).len() == 18).await;
+    running.stop().await;
+    sink.accept_everything();
+    store.with_model(|model, now| model.redrive(now, |_| true));
+    let running = Running::start(&relay(&["kept"]));
+    until("all of them", || {
+        store.with_model(|model, now| model.redrive(now, |row| row.dead));
+        is_empty(&store)
+    })
+    .await;
+    running.stop().await;
+    assert_exact(&sink, &["a", "b"], 3);
+}
+
 /// Routed like an event, a copy would go to destinations that its replay never named, and out of its order there.
 #[tokio::test]
 async fn a_copy_whose_destination_is_gone_goes_nowhere_else() {

@@ -67,30 +67,21 @@ parked AS (
         CASE WHEN k.kind IS NULL THEN r.failed_as ELSE k.text END, k.alike, CASE WHEN k.kind IS NOT NULL THEN now() END,
         CASE WHEN k.kind IS NULL THEN r.last_failed_at ELSE now() END, now()
     FROM (
-        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d},
-            NULL::text AS failed_as, NULL::timestamptz AS last_failed_at, k.*
-        FROM d CROSS JOIN LATERAL jsonb_to_recordset(d.parks::jsonb) k(destination text, {park})
-        WHERE d.parks IS NOT NULL
+        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb,
+            NULL::text AS failed_as, NULL::timestamptz AS last_failed_at
+        FROM d WHERE d.parks IS NOT NULL
         UNION ALL
-        -- An event may be routed anew from two destinations that are gone, to the same ones: it goes to each once.
-        (SELECT DISTINCT ON (s.seq, k.destination) s.seq, s.shard, s.lane, s.order_key, s.event_id, s.version, {carried s},
-            s.failed_as, s.last_failed_at, k.*
-        FROM (
-            -- How it had failed stays for people to read: without a kind, because one that has a kind is being refused, and
-            -- without the time of the first failure, because it has not failed there.
-            SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1 AS version, {carried p}, p.parks,
-                CASE WHEN p.error_kind IS NULL THEN p.error_text ELSE p.error_kind || ': ' || p.error_text END AS failed_as,
-                p.last_failed_at
-            FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
-            UNION ALL
-            SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks,
-                CASE WHEN u.error_kind IS NULL THEN u.error_text ELSE u.error_kind || ': ' || u.error_text END, u.last_failed_at
-            FROM u WHERE u.parks IS NOT NULL
-        ) s
-        CROSS JOIN LATERAL jsonb_to_recordset(s.parks) k(destination text, {park})
-        ORDER BY s.seq, k.destination)
+        -- How it had failed stays for people to read: without a kind, because one that has a kind is being refused, and
+        -- without the time of the first failure, because it has not failed there.
+        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks,
+            CASE WHEN p.error_kind IS NULL THEN p.error_text ELSE p.error_kind || ': ' || p.error_text END, p.last_failed_at
+        FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
+        UNION ALL
+        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks,
+            CASE WHEN u.error_kind IS NULL THEN u.error_text ELSE u.error_kind || ': ' || u.error_text END, u.last_failed_at
+        FROM u WHERE u.parks IS NOT NULL
     ) r
-    CROSS JOIN LATERAL (SELECT r.*) k
+    CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     -- What is there is this very event, and stays as it is. Where another comes in between, the null fails the settle, which is
     -- repeated. Looking it up instead would be quadratic under a plan that was made for an empty table.
     ON CONFLICT (seq, destination) DO UPDATE SET event_id = CASE

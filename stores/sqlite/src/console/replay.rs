@@ -13,7 +13,7 @@ use crate::row::destination_text;
 
 /// Rows of the history that one step looks at. A step holds the write lock, and a replay of yesterday must not hold it
 /// while it walks over all that was published before.
-const VISITS: usize = 10_000;
+const VISITS: u32 = 10_000;
 
 /// Above every name of a destination.
 const ABOVE_ALL: &str = "\u{10ffff}";
@@ -24,7 +24,10 @@ pub(super) fn step(view: &View<'_>, filed: &mut Filed, replay: &Replay, limit: u
     let room = Replay::room(filed.job.waiting, stuck).min(limit) as usize;
     let source = Source::of(filed, replay);
     let mut at = place_of(filed.job.cursor.as_ref())?;
-    let (chosen, is_end) = source.choose(view, &mut at, room, replay.to.is_some())?;
+    let (chosen, is_end) = match room {
+        0 => (Vec::new(), source.pass_over(view, &mut at)?),
+        _ => source.choose(view, &mut at, room, replay.to.is_some())?,
+    };
     if is_end {
         // Behind its bound it reads no more, and keeps nothing from being removed.
         at = (filed.bound.saturating_add(1), String::new());
@@ -122,19 +125,8 @@ impl<'a> Source<'a> {
         room: usize,
         once: bool,
     ) -> Result<(Vec<i64>, bool)> {
-        let sql = view.sql(&format!(
-            "SELECT {columns}, id, published_at, outcome = 'published' AND replay_id IS NULL AND destination IS NOT NULL
-             FROM {table} INDEXED BY {index}
-             WHERE {only} AND seq >= ?1 AND (seq > ?1 OR coalesce(destination, '') > ?3) AND seq <= ?4
-             ORDER BY seq, coalesce(destination, '') LIMIT ?5",
-            columns = seen::SENT,
-            table = self.table,
-            index = self.index,
-            only = self.only,
-        ));
-        let mut statement = view.tx.prepare_cached(&sql)?;
-        let visits = i64::try_from(VISITS).unwrap_or(i64::MAX);
-        let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, visits])?;
+        let mut statement = view.tx.prepare_cached(&self.behind(view))?;
+        let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, VISITS])?;
         let (mut chosen, mut visited) = (Vec::new(), 0);
         // What was chosen of the place at hand, which the next step begins behind, and where it was before.
         let mut here: Vec<Here> = Vec::new();
@@ -176,13 +168,48 @@ impl<'a> Source<'a> {
                 }
             }
         }
-        let is_end = visited < VISITS;
+        let is_end = visited < VISITS as usize;
         // There may be more of the last place. Where it is the only one, it is taken as it is: something must move.
         if !is_end && before != start {
             chosen.truncate(chosen.len() - here.len());
             *at = before;
         }
         Ok((chosen, is_end))
+    }
+
+    /// Moves behind the places of which nothing is meant; answers whether the source is at its end. Where nothing may be
+    /// copied, only this tells whether anything is left.
+    fn pass_over(&self, view: &View<'_>, at: &mut (i64, String)) -> Result<bool> {
+        let mut statement = view.tx.prepare_cached(&self.behind(view))?;
+        let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, VISITS])?;
+        let (mut last, mut visited) = (None::<(i64, String)>, 0);
+        while let Some(row) = rows.next()? {
+            visited += 1;
+            if self.meant(view, row)?.is_some() {
+                return Ok(false);
+            }
+            let place: (i64, String) = (row.get(0)?, row.get(seen::DESTINATION)?);
+            // There may be more of the last place.
+            match last.replace(place.clone()) {
+                Some(passed) if passed.0 != place.0 => *at = passed,
+                _ => {}
+            }
+        }
+        Ok(visited < VISITS)
+    }
+
+    /// Rows in the order of their places, from behind one.
+    fn behind(&self, view: &View<'_>) -> String {
+        view.sql(&format!(
+            "SELECT {columns}, id, published_at, outcome = 'published' AND replay_id IS NULL AND destination IS NOT NULL
+             FROM {table} INDEXED BY {index}
+             WHERE {only} AND seq >= ?1 AND (seq > ?1 OR coalesce(destination, '') > ?3) AND seq <= ?4
+             ORDER BY seq, coalesce(destination, '') LIMIT ?5",
+            columns = seen::SENT,
+            table = self.table,
+            index = self.index,
+            only = self.only,
+        ))
     }
 
     /// Only what was published in the time that is asked for, and is no copy itself: the id of such an event.
