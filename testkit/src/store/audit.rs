@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Park, Payload,
-    Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
+    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Park,
+    Payload, Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
 };
 
 use super::bench::Bench;
@@ -202,9 +202,17 @@ pub(super) async fn a_timeline_keeps_what_was_done_to_many(bench: Bench) {
 
 /// A job about one group is told of what was in it, whatever became of that since, and of nothing else.
 pub(super) async fn a_timeline_has_the_jobs_of_its_own_group(bench: Bench) {
-    let other = || Park::dead(Some(to("d")), Failure::new(ErrorKind::Rejected, "wants another colour"));
+    let other = || {
+        Park::dead(
+            Some(to("d")),
+            Failure::new(ErrorKind::Rejected, "wants another colour"),
+        )
+    };
     let meant = dead(Some("d"));
-    let group = meant.failure.as_ref().map(|failure| failure.group(Some(&to("d"))));
+    let group = meant
+        .failure
+        .as_ref()
+        .map(|failure| failure.group(Some(&to("d"))));
     let (relay, _) = bench
         .parked(&[(event("a", "k"), meant), (event("b", "l"), other())])
         .await;
@@ -216,8 +224,15 @@ pub(super) async fn a_timeline_has_the_jobs_of_its_own_group(bench: Bench) {
     assert_eq!(to_the_end(&bench.console(), &job.id, 10).await.touched, 1);
     clock_goes_on(&bench, &job).await;
     let row = relay.due().await.remove(0);
-    assert_eq!(relay.settle_parked(&row, Then::Again(other())).await, Settled::Done);
-    assert_eq!(who(&bench, "a", What::Redriven).await, [ANN], "it failed otherwise since");
+    assert_eq!(
+        relay.settle_parked(&row, Then::Again(other())).await,
+        Settled::Done
+    );
+    assert_eq!(
+        who(&bench, "a", What::Redriven).await,
+        [ANN],
+        "it failed otherwise since"
+    );
     act(&bench, Verb::Redrive, "b").await;
     let row = relay.due().await.remove(0);
     let then = Then::Sent(Default::default());

@@ -317,9 +317,16 @@ pub(super) async fn a_copy_is_what_went_last(bench: Bench) {
 
 /// Whoever drove it is gone when the last copies are sent. Nobody but a relay looks then, and it makes none.
 pub(super) async fn a_replay_that_filled_its_limit_is_seen_to_be_done(bench: Bench) {
-    let relay = history(&bench, &[event("a", "k"), event("b", "l"), event("not meant", "m")]).await;
+    let relay = history(
+        &bench,
+        &[event("a", "k"), event("b", "l"), event("not meant", "m")],
+    )
+    .await;
     let keys = Filter {
-        key: vec![event("a", "k").key_text().into_owned(), event("b", "l").key_text().into_owned()],
+        key: vec![
+            event("a", "k").key_text().into_owned(),
+            event("b", "l").key_text().into_owned(),
+        ],
         ..Filter::default()
     };
     let job = replay(&bench, Replay::default(), keys).await;

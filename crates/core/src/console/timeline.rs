@@ -185,10 +185,12 @@ impl Story {
             let is_meant = left.at >= job.begun_at && fails(*last);
             is_meant.then(|| (as_route(left), *last <= job.updated_at, false))
         });
-        let meant = parked.chain(left).filter_map(|(route, is_known, is_sure)| match is_known {
-            true => means(job, &job.filter, record, &route).then_some(true),
-            false => means(job, &but_how(&job.filter), record, &route).then_some(is_sure),
-        });
+        let meant = parked
+            .chain(left)
+            .filter_map(|(route, is_known, is_sure)| match is_known {
+                true => means(job, &job.filter, record, &route).then_some(true),
+                false => means(job, &but_how(&job.filter), record, &route).then_some(is_sure),
+            });
         meant.max()
     }
 }
@@ -216,10 +218,7 @@ fn means(job: &Job, filter: &Filter, record: &EventRecord, route: &Route) -> boo
         newer_than: None,
         failing_for: None,
         // What was routed anew since has none.
-        error_group: filter
-            .error_group
-            .clone()
-            .filter(|_| route.error_group.is_some()),
+        error_group: filter.error_group.clone().filter(|_| route.error_group.is_some()),
         ..filter.clone()
     };
     let route = Route {
