@@ -19,6 +19,7 @@ mod line;
 mod load;
 mod note;
 mod pace;
+mod places;
 mod plant;
 mod poll;
 mod read;

@@ -11,6 +11,7 @@ use postrider_core::{
 use super::again::Again;
 use super::item::{Delivery, Item, ItemId, Origin, State, Verdict};
 use super::note::Note;
+use super::places::Places;
 use super::{Call, Command, Engine, Plant, Time};
 
 /// Entries of one settle: large enough to share a transaction, small enough to answer in milliseconds.
@@ -51,33 +52,6 @@ struct UnderWay {
     items: Vec<ItemId>,
     /// From here on they are starts: not decided, but about to leave.
     starts_from: usize,
-}
-
-/// The places of the parked rows of a settle, and which of them are routed anew. Such a row is replaced by others of its
-/// place, so no other row there may change in the same settle: two of one event may be routed to the same destination,
-/// and two events may have one place, where a sequence was set back.
-#[derive(Debug, Default)]
-pub(super) struct Places(BTreeMap<Seq, bool>);
-
-impl Places {
-    /// Takes the place of an item, unless that is to wait for the next settle.
-    fn take(&mut self, item: &Item) -> bool {
-        if item.is_queued() {
-            return true;
-        }
-        let is_anew = matches!(item.verdict, Some(Verdict::Then(Then::Split(_))));
-        let known = self.0.get(&item.seq);
-        let takes = known.is_none_or(|other_is_anew| !is_anew && !other_is_anew);
-        if takes {
-            self.0.insert(item.seq, is_anew);
-        }
-        takes
-    }
-
-    /// Whether a row of this place is routed anew.
-    pub(super) fn is_anew(&self, item: &Item) -> bool {
-        self.0.get(&item.seq).is_some_and(|is_anew| *is_anew)
-    }
 }
 
 impl Settling {

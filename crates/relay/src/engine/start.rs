@@ -8,8 +8,8 @@ use postrider_core::{DestinationId, Park, Then};
 
 use super::item::{Delivery, Item, ItemId, Origin};
 use super::line::{Line, LineId};
+use super::places::Places;
 use super::rows::Rows;
-use super::settle::Places;
 use super::{Engine, Time};
 
 impl Item {

@@ -177,8 +177,8 @@ impl<'a> Source<'a> {
         Ok((chosen, is_end))
     }
 
-    /// Moves behind the places of which nothing is meant; answers whether the source is at its end. Where nothing may be
-    /// copied, only this tells whether anything is left.
+    /// Moves behind the places of which nothing is meant; answers whether the source is at its end. Where nothing may
+    /// be copied, only this tells whether anything is left.
     fn pass_over(&self, view: &View<'_>, at: &mut (i64, String)) -> Result<bool> {
         let mut statement = view.tx.prepare_cached(&self.behind(view))?;
         let mut rows = statement.query(params![at.0, self.value, at.1, self.bound, VISITS])?;
