@@ -1,5 +1,6 @@
-//! A row that is routed anew is replaced by others of its place, so no other row there may change in the same settle: two
-//! of one event may be routed to the same destination, and two events may have one place, where a sequence was set back.
+//! A row that is routed anew is replaced by others of its place, so no other row there may change in the same settle:
+//! two of one event may be routed to the same destination, and two events may have one place, where a sequence was set
+//! back.
 
 use std::collections::BTreeMap;
 
