@@ -115,6 +115,8 @@ fn control(one: &InForce) -> Value {
         "max_in_flight": one.limits.max_in_flight,
         "actor": one.actor,
         "since": one.since.to_string(),
+        "limited_by": one.limited.as_ref().map(|(actor, _)| actor),
+        "limited_since": one.limited.as_ref().map(|(_, at)| at.to_string()),
     })
 }
 

@@ -145,10 +145,13 @@ kinds! {
     /// A failure that this version does not know.
     Unknown = "unknown" => Rejected, "Read the error text; then redrive or discard the event.";
     /// Larger than the destination takes.
-    TooLarge = "too_large" => Invalid, "Raise the destination's limit or shrink the payload, then redrive.";
+    TooLarge = "too_large" => Invalid,
+        "Raise the destination's limit, restart the relay so that it reads it, and redrive; or send a smaller payload \
+         with `postrider dead edit`.";
     /// Cannot be written in the route's envelope.
     NotEncodable = "not_encodable" => Invalid,
-        "Correct the producer, or choose another envelope or address and redrive; or discard the event.";
+        "Correct the producer, or choose another envelope or address, restart the relay so that it reads it, and \
+         redrive; or discard the event.";
     /// A template of the route names something that this event does not have.
     TemplateValueMissing = "template_value_missing" => Invalid,
         "Correct the route's template, restart the relay so that it reads it, then redrive.";

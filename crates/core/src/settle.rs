@@ -73,7 +73,8 @@ pub enum Then {
     /// It stays, changed; only if the version is the one named.
     Again(Park),
     /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event
-    /// is parked for one of them already, that row stays as it is. Where another event is, at the same place, nothing
+    /// is parked for one of them already, that row stays, with the payload of the row that was replaced if a person had
+    /// edited that: then its version is raised, as by an edit. Where another event is, at the same place, nothing
     /// is replaced: the row stays and is dead, as [`Park::place_taken`] says. The next row of its key, lane and
     /// destination that is not dead counts as redriven from then on, where it had a destination: whoever has the first
     /// routed anew means those that wait behind it.

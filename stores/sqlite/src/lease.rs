@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{Controls, Heartbeat, Lease, Limits, OrderKey, Shard, Standing, Suspect, Token};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use crate::error::Result;
 use crate::ident::Tables;
@@ -239,6 +239,19 @@ pub(crate) fn token(number: i64) -> Token {
     Token(u64::try_from(number).unwrap_or(0))
 }
 
+/// Limits, from a column on. Somebody may have written any number there; one that is out of range must not stop the
+/// outbox.
+pub(crate) fn limits(row: &Row<'_>, from: usize) -> rusqlite::Result<Limits> {
+    let number = |index| -> rusqlite::Result<Option<u32>> {
+        let number: Option<i64> = row.get(index)?;
+        Ok(number.map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX)))
+    };
+    Ok(Limits {
+        max_in_flight: number(from)?,
+        max_rate: number(from + 1)?,
+    })
+}
+
 fn controls(connection: &Connection, tables: &Tables) -> Result<Controls> {
     let sql = tables.sql(
         "SELECT destination, paused, max_in_flight, max_rate FROM {outbox_control} ORDER BY destination",
@@ -249,10 +262,7 @@ fn controls(connection: &Connection, tables: &Tables) -> Result<Controls> {
     while let Some(row) = rows.next()? {
         let name: String = row.get(0)?;
         let paused: bool = row.get(1)?;
-        let limits = Limits {
-            max_in_flight: row.get(2)?,
-            max_rate: row.get(3)?,
-        };
+        let limits = limits(row, 2)?;
         controls.decide(&name, paused, limits);
     }
     let keys =

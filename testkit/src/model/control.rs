@@ -17,6 +17,7 @@ impl Model {
             limits: Limits::default(),
             actor: String::new(),
             since: time(now),
+            limited: None,
         });
         decided.decide(control, actor, time(now));
         match &scope {

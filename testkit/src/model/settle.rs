@@ -136,16 +136,28 @@ impl Model {
         Settled::Done
     }
 
-    /// Replaces a row. Where the event is parked for a destination already, that row stays as it is: it has a history
-    /// of attempts, and the event is owed there once. Replaced by nothing, the event was dropped by its new route.
+    /// Replaces a row. Where the event is parked for a destination already, that row stays: it has a history of
+    /// attempts, and the event is owed there once; but what a person has changed goes along. Replaced by nothing, the
+    /// event was dropped by its new route.
     fn split(&mut self, now: Duration, place: &Place, parks: &[Park]) {
         let old = self.unpark(place);
         self.lead_next(&old);
         for park in parks {
-            if !self.parked.contains_key(&(old.row.seq, park.destination.clone())) {
-                let mut parked = Parked::new(now, old.row.clone(), park, old.version + 1);
-                parked.before = old.failed_before().filter(|_| parked.failure.is_none());
-                self.park(parked);
+            let is_edited = !old.edits.is_empty();
+            match self.parked.get_mut(&(old.row.seq, park.destination.clone())) {
+                Some(there) if is_edited => {
+                    let before = std::mem::replace(&mut there.row.event, old.row.event.clone());
+                    there.version += 1;
+                    there.edits.push((there.version, before));
+                }
+                Some(_) => {}
+                None => {
+                    let mut parked = Parked::new(now, old.row.clone(), park, old.version + 1);
+                    parked.before = old.failed_before().filter(|_| parked.failure.is_none());
+                    let edit = is_edited.then(|| (parked.version, old.row.event.clone()));
+                    parked.edits.extend(edit);
+                    self.park(parked);
+                }
             }
         }
         if parks.is_empty() {

@@ -132,6 +132,7 @@ cases! { $ store_suite, store, "Store"
         a_duplicate_leaves_whatever_its_version;
         a_row_is_split_over_destinations;
         two_rows_of_an_event_are_split_over_the_same_destinations_in_turn;
+        a_row_is_led_whatever_becomes_of_its_event_elsewhere;
         a_row_that_is_routed_anew_leads_the_next_of_its_line;
         what_is_routed_anew_keeps_its_last_failure [Console];
         a_split_by_an_old_version_changes_nothing;
@@ -224,6 +225,7 @@ cases! { $ store_suite, store, "Store"
         an_edited_row_is_no_duplicate_of_what_it_was [Console Edits];
         an_edit_may_be_for_one_destination [Console Edits];
         each_destination_shows_the_payload_that_goes_there [Console Edits];
+        an_edit_goes_along_when_it_is_routed_anew [Console Edits];
         an_edit_is_told_of_the_event_that_was_edited [Console Edits];
         an_edit_of_another_state_is_refused_with_it [Console Edits];
         an_edit_that_makes_no_event_changes_nothing [Console Edits];

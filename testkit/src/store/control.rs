@@ -115,9 +115,12 @@ pub(super) async fn who_paused_it_is_kept(bench: Bench) {
     assert_eq!(ann.as_ref().map(|(actor, _)| actor.as_str()), Some("ann"));
     assert_eq!(by(limit(5), "bob").await, ann, "as it was");
     let bob = by(limit(6), "bob").await;
-    assert_eq!(bob.map(|(actor, _)| actor).as_deref(), Some("bob"));
+    assert_eq!(bob.as_ref().map(|(actor, _)| actor.as_str()), Some("bob"));
     let paused = by(Control::Pause(Scope::Destination(to("d"))), "ann").await;
     assert_eq!(paused.map(|(actor, _)| actor).as_deref(), Some("ann"));
+    let limited = in_force(&bench).await.remove(0).limited;
+    assert_eq!(limited, bob, "the limit is his");
+    assert_eq!(by(Control::Resume(Scope::Destination(to("d"))), "ann").await, bob);
 }
 
 pub(super) async fn a_paused_key_holds_its_key_only(bench: Bench) {

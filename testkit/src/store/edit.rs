@@ -160,6 +160,38 @@ pub(super) async fn each_destination_shows_the_payload_that_goes_there(bench: Be
 }
 
 /// The audit knows the id alone.
+/// Two of its destinations are gone, and it was edited for one of them: what a person wrote is what goes to the new
+/// one, whichever is routed first.
+pub(super) async fn an_edit_goes_along_when_it_is_routed_anew(bench: Bench) {
+    let events = [event("a", "k"), event("b", "l")];
+    let (relay, rows) = bench.queued(&events).await;
+    let json = "{\"n\":1}";
+    for (row, id) in rows.iter().zip(["a", "b"]) {
+        let parks = vec![refused("x", Duration::ZERO), refused("y", Duration::ZERO)];
+        assert_eq!(relay.settle_one(parks_as(row, parks)).await, Settled::Done);
+        let one = Edit {
+            destination: Some(to("y")),
+            ..change(id, json)
+        };
+        assert_eq!(bench.console().edit(one).await.expect("edited").touched, 1);
+    }
+    let mut due = relay.due().await;
+    assert_eq!(due.len(), 4);
+    due.sort_by_key(|row| (row.row.event_id.clone(), row.destination.clone()));
+    // Of the one the edited row is the last to be routed, of the other the first.
+    due.swap(2, 3);
+    for row in &due {
+        let split = Then::Split(vec![waiting("d")]);
+        assert_eq!(relay.settle_parked(row, split).await, Settled::Done);
+    }
+    let due = relay.due().await;
+    assert_eq!(names(&due), pairs(&[("a", "d"), ("b", "d")]));
+    for row in due {
+        let event = row.row.event.expect("an event");
+        assert_eq!(event.payload, Payload::Text(json.to_owned()), "{}", event.id);
+    }
+}
+
 pub(super) async fn an_edit_is_told_of_the_event_that_was_edited(bench: Bench) {
     let relay = bench.relay("relay").await;
     for edited in [1, 0] {

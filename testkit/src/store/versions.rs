@@ -5,7 +5,7 @@ use std::time::Duration;
 use postrider_core::{ErrorKind, Failure, Moment, Park, ParkedRow, Receipt, Settled, Status, Then, What};
 
 use super::bench::{Bench, Relay};
-use super::words::{dead, event, goes_on, pairs, parks_as, refused, to, waiting};
+use super::words::{dead, event, goes_on, names, pairs, parks_as, refused, to, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn a_row_that_stays_is_changed_and_versioned(bench: Bench) {
@@ -144,6 +144,23 @@ pub(super) async fn a_row_that_is_routed_anew_leads_the_next_of_its_line(bench: 
         heads,
         "the others stand behind the first again"
     );
+}
+
+/// The next of the line has a row for another destination that is gone, which is routed anew by the same settle.
+pub(super) async fn a_row_is_led_whatever_becomes_of_its_event_elsewhere(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k"), event("b", "k")]).await;
+    for (row, names) in rows.iter().zip([vec!["x"], vec!["x", "y"]]) {
+        let parks = names.into_iter().map(waiting).collect();
+        assert_eq!(relay.settle_one(parks_as(row, parks)).await, Settled::Done);
+    }
+    let due = relay.due().await;
+    assert_eq!(names(&due), pairs(&[("a", "x"), ("b", "y")]));
+    let split = || Then::Split(vec![waiting("new")]);
+    let both = due.iter().map(|row| goes_on(row, split())).collect();
+    assert_eq!(relay.settle(Vec::new(), both).await, [Settled::Done; 2]);
+    let due = relay.due().await;
+    let next = due.iter().find(|row| row.destination == Some(to("x")));
+    assert!(next.is_some_and(|row| row.redriven), "{due:?}");
 }
 
 /// For people to read: relays take it for what has not failed yet.

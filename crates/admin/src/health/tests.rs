@@ -102,6 +102,7 @@ fn a_pause_is_named_and_no_illness() {
         },
         actor: "cli:ann\n".to_owned(),
         since: Timestamp(0),
+        limited: None,
     };
     let fine = seen(|it| {
         it.controls = vec![

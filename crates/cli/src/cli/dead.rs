@@ -14,8 +14,8 @@ Examples:
 
 Look at the groups first: many events may have one cause. Later events of a
 dead event's key wait until it is redriven or discarded. A running relay has
-read its configuration when it started: after a change of routes or templates
-restart it first, then redrive.";
+read its configuration when it started: after a change of routes, templates or
+limits restart it first, then redrive.";
 
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
@@ -78,7 +78,8 @@ job was stopped; 0 if there is nothing to redrive.")]
     && postrider dead edit dead-1 --payload-file new.json --yes --json
 
 Exit code 1 if there is no such event or it is in another state, 2 if the new
-payload could never be sent; then nothing was changed."#)]
+payload is not what its content type says; then nothing was changed. Whether a
+destination takes so much, it says when the event is sent."#)]
     Edit(EditArgs),
     /// Throw dead events away
     ///

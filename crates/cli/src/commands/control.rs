@@ -146,19 +146,17 @@ pub async fn in_force(opened: &Opened) -> Result<Vec<InForce>, Failure> {
 
 /// A decision that is in force, as a line.
 pub fn line(one: &InForce) -> String {
+    let decided = |(by, since): (&str, _)| format!("by {} since {}", cell(by), time(since));
     let mut parts = Vec::new();
     if one.paused {
-        parts.push("paused".to_owned());
+        parts.push(format!("paused {}", decided((&one.actor, one.since))));
     }
     if one.limits != Limits::default() {
-        parts.push(format!("limited to {}", bounds(one.limits)));
+        let by = one.limited.as_ref().map(|(by, since)| decided((by, *since)));
+        let by = by.map_or_else(String::new, |by| format!(" {by}"));
+        parts.push(format!("limited to {}{by}", bounds(one.limits)));
     }
-    let (by, since) = (cell(&one.actor), time(one.since));
-    format!(
-        "{} is {} by {by} since {since}",
-        said(&one.scope),
-        parts.join(", ")
-    )
+    format!("{} is {}", said(&one.scope), parts.join(", "))
 }
 
 /// A decision that is in force, as JSON.
@@ -172,6 +170,8 @@ pub fn value(one: &InForce) -> Value {
         "max_in_flight": one.limits.max_in_flight,
         "actor": one.actor,
         "since": time(one.since),
+        "limited_by": one.limited.as_ref().map(|(by, _)| by),
+        "limited_since": one.limited.as_ref().map(|(_, since)| time(*since)),
     })
 }
 

@@ -16,6 +16,9 @@ use crate::output::{Output, cell, time};
 use crate::signal;
 use crate::wire::{self, Opened};
 
+/// The jobs that are looked at, the newest of them.
+const JOBS: u32 = 1_000;
+
 /// Which job.
 pub struct Wanted<'a> {
     pub id: &'a str,
@@ -167,6 +170,19 @@ pub async fn copies(opened: &Opened, job: &Job, status: Status) -> Result<u64, F
     })
     .await?;
     Ok(found)
+}
+
+/// Writes down that replays are done whose copies are gone, and whose driver is: nobody else does, and what is not
+/// written down stays for ever.
+pub async fn end_replays(opened: &Opened) -> Result<(), Failure> {
+    let failed = |error| Failure::store(&opened.name, &error);
+    for job in opened.console.jobs(None, JOBS).await.map_err(failed)? {
+        let may_end = matches!(job.state, JobState::Running | JobState::Done);
+        if may_end && matches!(job.kind, JobKind::Replay(_)) {
+            opened.console.step(job.id, 0).await.map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// What a person does about dead copies.

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{actor, confirm};
+use super::job;
 use super::progress::Progress;
 use crate::archive;
 use crate::args::{PurgeArgs, What};
@@ -140,6 +141,9 @@ impl Chosen {
         out: Output,
         stop: &CancellationToken,
     ) -> Result<Removed, Failure> {
+        if self.kept == Kept::Jobs {
+            job::end_replays(&self.opened).await?;
+        }
         let begun = Instant::now();
         let mut progress = Progress::new(out, None);
         let mut removed = Removed {

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postrider_core::{BoxFuture, Claim, Duty, JobKind, JobState, JobVerb, Kept, Purge, Timestamp, causes};
+use postrider_core::{BoxFuture, Claim, Duty, JobVerb, Kept, Purge, Timestamp, causes};
 
 use super::Duties;
 use crate::archive::{self, Leave, SETTLED};
+use crate::commands::job;
 use crate::failure::Failure;
 
 /// How long a claim lasts. A relay that dies in the middle is followed by another after this.
@@ -16,9 +17,6 @@ const TERM: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_secs(60);
 /// The longest sleep: a clock that was set is noticed by then.
 const LOOK: Duration = Duration::from_secs(600);
-
-/// The jobs that are looked at, the newest of them.
-const JOBS: u32 = 1_000;
 
 /// Waits for each moment of the schedule and does what is due.
 pub(super) async fn keep(duties: Arc<Duties>) {
@@ -173,7 +171,7 @@ impl Claimed<'_> {
             Some(_) => self.cancel_forgotten().await,
             None => Ok(()),
         };
-        if let Err(failure) = looked.and(self.end_replays().await) {
+        if let Err(failure) = looked.and(job::end_replays(&self.duties.opened).await) {
             tracing::warn!(outbox, error = %failure, "replays that nobody drives were not looked after");
         }
         let cleanup = self.duties.config.cleanup.clone();
@@ -220,20 +218,6 @@ impl Claimed<'_> {
                 .steer(job.clone(), JobVerb::Cancel, "cleanup".to_owned());
             cancel.await.map_err(failed)?;
             tracing::warn!(outbox = opened.name, %job, "{}", Purge::FORGOTTEN);
-        }
-        Ok(())
-    }
-
-    /// Replays whose last copies were sent when nobody drove them any more are seen to be done.
-    async fn end_replays(&self) -> Result<(), Failure> {
-        let opened = &self.duties.opened;
-        let failed = |error| Failure::store(&opened.name, &error);
-        for job in opened.console.jobs(None, JOBS).await.map_err(failed)? {
-            // What is told to be done may not be written down as such, and stays for ever where it is not.
-            let may_end = matches!(job.state, JobState::Running | JobState::Done);
-            if may_end && matches!(job.kind, JobKind::Replay(_)) {
-                opened.console.step(job.id, 0).await.map_err(failed)?;
-            }
         }
         Ok(())
     }

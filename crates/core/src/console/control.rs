@@ -106,6 +106,8 @@ pub struct InForce {
     pub actor: String,
     /// When.
     pub since: Timestamp,
+    /// Who limited it, and when: that stays when somebody else pauses and resumes it.
+    pub limited: Option<(String, Timestamp)>,
 }
 
 impl InForce {
@@ -122,9 +124,15 @@ impl InForce {
             }
             Control::Unlimit(_) => self.limits = Limits::default(),
         }
-        let stays_paused = before.0 && self.paused;
-        if !stays_paused && before != (self.paused, self.limits) {
-            (self.actor, self.since) = (actor.to_owned(), now);
+        let decided = (actor.to_owned(), now);
+        if self.limits != before.1 {
+            self.limited = Some(decided.clone());
+        }
+        self.limited = self.limited.take().filter(|_| self.limits != Limits::default());
+        if self.paused && !before.0 {
+            (self.actor, self.since) = decided;
+        } else if let Some(limited) = self.limited.clone().filter(|_| !self.paused) {
+            (self.actor, self.since) = limited;
         }
     }
 }

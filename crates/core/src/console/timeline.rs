@@ -56,7 +56,13 @@ impl Story {
         for left in &self.left {
             self.of_left(record, left, &mut all);
         }
-        for copy in self.copies.iter().filter(|_| record.replay.is_none()) {
+        // What was not published by then was not replayed: the copy is of another event with its id.
+        let is_its = |copy: &&Left| self.left.iter().any(|left| !left.discarded && left.at <= copy.at);
+        for copy in self
+            .copies
+            .iter()
+            .filter(|copy| record.replay.is_none() && is_its(copy))
+        {
             all.push(there(copy, What::Replayed, &copy.detail));
         }
         let deeds = self.deeds.iter().filter(|entry| self.is_about(record, entry));
@@ -264,8 +270,13 @@ fn of_route(route: &Route, all: &mut Vec<Moment>) {
         }));
     };
     let (first, last) = route.failed.unzip();
-    add(first, What::FirstFailed, route.error.as_ref());
     let again = last.filter(|_| first != last);
+    // Only the text of the last one is known.
+    add(
+        first,
+        What::FirstFailed,
+        route.error.as_ref().filter(|_| again.is_none()),
+    );
     add(
         again.or(route.failed_before),
         What::LastFailed,

@@ -41,7 +41,9 @@ pub(super) async fn decide(view: &View, control: &Control, actor: &str) -> Resul
 /// What is in force, the outbox first, then destinations, then keys.
 pub(super) async fn controls(view: &View) -> Result<Vec<InForce>> {
     let sql = view.sql(
-        "SELECT destination, paused, max_in_flight, max_rate, coalesce(actor, '-'), coalesce(changed_at, 'epoch')
+        "SELECT destination, paused, max_in_flight, max_rate,
+             coalesce(CASE WHEN paused THEN actor ELSE limited_by END, '-'),
+             coalesce(CASE WHEN paused THEN changed_at ELSE limited_at END, 'epoch'), limited_by, limited_at
          FROM {outbox_control} WHERE paused OR max_in_flight IS NOT NULL OR max_rate IS NOT NULL ORDER BY destination",
     );
     let rows = view.client().query(&sql, &[]).await?;
@@ -57,6 +59,7 @@ pub(super) async fn controls(view: &View) -> Result<Vec<InForce>> {
             limits: Limits::default(),
             actor: row.try_get(1)?,
             since: row.try_get::<_, Micros>(2)?.into(),
+            limited: None,
         });
     }
     Ok(all)
@@ -76,10 +79,14 @@ fn of_destination(row: &Row) -> Result<InForce> {
         },
         actor: row.try_get(4)?,
         since: row.try_get::<_, Micros>(5)?.into(),
+        limited: Option::zip(
+            row.try_get(6)?,
+            row.try_get::<_, Option<Micros>>(7)?.map(Into::into),
+        ),
     })
 }
 
-/// Who and when are those of the pause where there is one, and change only with it.
+/// Who pauses it once more, or resumes what goes on, decides nothing.
 async fn pause(view: &View, scope: &Scope, paused: bool, actor: &str) -> Result<()> {
     let name = match scope {
         Scope::Destination(name) => storable(name.as_str()),
@@ -101,13 +108,12 @@ async fn pause(view: &View, scope: &Scope, paused: bool, actor: &str) -> Result<
 /// What is not given stays: somebody else may have changed it a moment ago.
 async fn limit(view: &View, name: &DestinationName, limits: &Limits, actor: &str) -> Result<()> {
     let sql = view.sql(
-        "INSERT INTO {outbox_control} AS c (destination, max_in_flight, max_rate, actor, changed_at)
+        "INSERT INTO {outbox_control} AS c (destination, max_in_flight, max_rate, limited_by, limited_at)
          VALUES ($1, $2, $3, $4, clock_timestamp())
          ON CONFLICT (destination) DO UPDATE SET
              max_in_flight = coalesce(excluded.max_in_flight, c.max_in_flight),
              max_rate = coalesce(excluded.max_rate, c.max_rate),
-             actor = CASE WHEN c.paused THEN c.actor ELSE excluded.actor END,
-             changed_at = CASE WHEN c.paused THEN c.changed_at ELSE excluded.changed_at END
+             limited_by = excluded.limited_by, limited_at = excluded.limited_at
          WHERE c.max_in_flight IS DISTINCT FROM coalesce(excluded.max_in_flight, c.max_in_flight)
             OR c.max_rate IS DISTINCT FROM coalesce(excluded.max_rate, c.max_rate)",
     );
@@ -125,8 +131,10 @@ async fn limit(view: &View, name: &DestinationName, limits: &Limits, actor: &str
 }
 
 async fn unlimit(view: &View, name: &DestinationName) -> Result<()> {
-    let sql =
-        view.sql("UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL WHERE destination = $1");
+    let sql = view.sql(
+        "UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL, limited_by = NULL, limited_at = NULL
+         WHERE destination = $1",
+    );
     view.client().execute(&sql, &[&storable(name.as_str())]).await?;
     Ok(())
 }

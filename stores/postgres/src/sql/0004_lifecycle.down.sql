@@ -17,7 +17,7 @@ DROP TABLE {outbox_duty};
 DROP TABLE {outbox_job};
 DROP INDEX {outbox_audit_time};
 ALTER TABLE {outbox_audit} DROP COLUMN job_id, DROP COLUMN event_id;
-ALTER TABLE {outbox_control} DROP COLUMN actor, DROP COLUMN changed_at;
+ALTER TABLE {outbox_control} DROP COLUMN actor, DROP COLUMN changed_at, DROP COLUMN limited_by, DROP COLUMN limited_at;
 ALTER TABLE {outbox_parked} DROP COLUMN error_group, DROP COLUMN edited;
 -- The views of the step before this one are made by its own text, which writes its number again.
 DELETE FROM {outbox_migrations} WHERE version IN (3, 4);

@@ -10,7 +10,8 @@ DROP VIEW {outbox_parked_status};
 ALTER TABLE {outbox_audit} ADD COLUMN job_id text, ADD COLUMN event_id text;
 CREATE INDEX {name outbox_audit_event} ON {outbox_audit} (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX {name outbox_audit_time} ON {outbox_audit} (at);
-ALTER TABLE {outbox_control} ADD COLUMN actor text, ADD COLUMN changed_at timestamptz;
+ALTER TABLE {outbox_control} ADD COLUMN actor text, ADD COLUMN changed_at timestamptz, ADD COLUMN limited_by text,
+    ADD COLUMN limited_at timestamptz;
 
 -- Rows with a place above bound came after the job and are not meant by it.
 CREATE TABLE {outbox_job} (

@@ -32,8 +32,8 @@ p AS (
       AND (({entry} ->> 'outcome' IN ('sent', 'duplicate') AND NOT {edited})
            OR ({entry} ->> 'outcome' = 'split' AND {entry} ->> 'version' = o.version::text AND NOT {taken}))
     RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
-        o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
-        {entry} -> 'beside' AS parks, ({entry} ->> 'n')::bigint AS n
+        o.edited, o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome,
+        {entry} ->> 'receipt' AS receipt, {entry} -> 'beside' AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
@@ -55,37 +55,44 @@ u AS (
            OR ({entry} ->> 'version' = o.version::text
                AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))))
     RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
-        o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
-        ({entry} ->> 'version')::bigint AS sent_as,
+        o.edited, o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome,
+        {entry} ->> 'receipt' AS receipt, ({entry} ->> 'version')::bigint AS sent_as,
         CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (
-    INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, {carried}, destination, dead,
+    INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, edited, {carried}, destination, dead,
         next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, error_group, first_failed_at, last_failed_at, updated_at)
-    SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version, {carried r}, k.destination, k.dead,
+    SELECT r.seq, r.shard, r.lane, r.order_key, md5(r.order_key)::uuid, r.event_id, r.version,
+        CASE WHEN r.edited IS NOT NULL THEN r.version END, {carried r}, k.destination, k.dead,
         {next_attempt}, k.attempts, k.failures, k.maybe_sent, k.kind,
         CASE WHEN k.kind IS NULL THEN r.failed_as ELSE k.text END, k.alike, CASE WHEN k.kind IS NOT NULL THEN now() END,
         CASE WHEN k.kind IS NULL THEN r.last_failed_at ELSE now() END, now()
     FROM (
-        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, {carried d}, d.parks::jsonb,
+        SELECT d.seq, d.shard, d.lane, d.order_key, d.event_id, 1::bigint AS version, NULL::bigint AS edited, {carried d}, d.parks::jsonb,
             NULL::text AS failed_as, NULL::timestamptz AS last_failed_at
         FROM d WHERE d.parks IS NOT NULL
         UNION ALL
         -- How it had failed stays for people to read: without a kind, because one that has a kind is being refused, and
         -- without the time of the first failure, because it has not failed there.
-        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, {carried p}, p.parks,
+        SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, p.edited, {carried p}, p.parks,
             CASE WHEN p.error_kind IS NULL THEN p.error_text ELSE p.error_kind || ': ' || p.error_text END, p.last_failed_at
         FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
         UNION ALL
-        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, {carried u}, u.parks,
+        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, u.edited, {carried u}, u.parks,
             CASE WHEN u.error_kind IS NULL THEN u.error_text ELSE u.error_kind || ': ' || u.error_text END, u.last_failed_at
         FROM u WHERE u.parks IS NOT NULL
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     -- What is there is this very event, and stays as it is. Where another comes in between, the null fails the settle, which is
     -- repeated. Looking it up instead would be quadratic under a plan that was made for an empty table.
+    -- What a person has changed goes along, as if it had been changed there.
     ON CONFLICT (seq, destination) DO UPDATE SET event_id = CASE
-        WHEN (t.event_id, t.enqueued_at) IS NOT DISTINCT FROM (excluded.event_id, excluded.enqueued_at) THEN t.event_id END
+        WHEN (t.event_id, t.enqueued_at) IS NOT DISTINCT FROM (excluded.event_id, excluded.enqueued_at) THEN t.event_id END,
+        payload = CASE WHEN excluded.edited IS NULL THEN t.payload ELSE excluded.payload END,
+        payload_bytes = CASE WHEN excluded.edited IS NULL THEN t.payload_bytes ELSE excluded.payload_bytes END,
+        content_type = CASE WHEN excluded.edited IS NULL THEN t.content_type ELSE excluded.content_type END,
+        version = t.version + (excluded.edited IS NOT NULL)::integer,
+        edited = CASE WHEN excluded.edited IS NULL THEN t.edited ELSE t.version + 1 END
 ),
 -- Whoever had the first of a key routed anew means those that wait behind it: each leads the next one, because all of them
 -- at once may be many. None of this settle is changed twice.
@@ -99,7 +106,7 @@ led AS (
         ORDER BY n.shard, n.destination, n.line, n.lane, n.seq LIMIT 1
     ) n
     WHERE p.outcome = 'split' AND p.destination <> '' AND o.seq = ANY (ARRAY[n.seq]) AND o.destination = p.destination
-      AND o.seq <> ALL ($11::bigint[])
+      AND {entry} IS NULL
 ),
 {history}
 counted AS (

@@ -6,6 +6,7 @@ use rusqlite::params;
 use super::View;
 use super::audit::{Entry, write_down};
 use crate::error::Result;
+use crate::lease;
 use crate::row::destination_text;
 
 /// Takes in what a person decided.
@@ -25,7 +26,7 @@ pub(super) fn decide(view: &View<'_>, control: &Control, actor: &str) -> Result<
     write_down(view, &Entry::new(actor, control.as_str(), &control.detail()))
 }
 
-/// Who and when are those of the pause where there is one, and change only with it.
+/// Who pauses it once more, or resumes what goes on, decides nothing.
 fn pause(view: &View<'_>, scope: &Scope, paused: bool, actor: &str) -> Result<()> {
     let name = match scope {
         Scope::Destination(name) => Some(name),
@@ -33,8 +34,7 @@ fn pause(view: &View<'_>, scope: &Scope, paused: bool, actor: &str) -> Result<()
     };
     let sql = view.sql(
         "INSERT INTO {outbox_control} (destination, paused, actor, changed_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (destination) DO UPDATE SET paused = ?2, actor = iif(paused = ?2, actor, ?3),
-                changed_at = iif(paused = ?2, changed_at, ?4)",
+         ON CONFLICT (destination) DO UPDATE SET paused = ?2, actor = ?3, changed_at = ?4 WHERE paused <> ?2",
     );
     let values = params![destination_text(name), paused, actor, view.standing.now];
     view.tx.execute(&sql, values)?;
@@ -43,15 +43,13 @@ fn pause(view: &View<'_>, scope: &Scope, paused: bool, actor: &str) -> Result<()
 
 /// What is not given stays: somebody else may have changed it a moment ago.
 fn limit(view: &View<'_>, name: &DestinationName, limits: Limits, actor: &str) -> Result<()> {
-    const STAYS: &str =
-        "(paused OR (max_in_flight IS coalesce(?2, max_in_flight) AND max_rate IS coalesce(?3, max_rate)))";
-    let sql = view.sql(&format!(
-        "INSERT INTO {{outbox_control}} (destination, max_in_flight, max_rate, actor, changed_at)
+    let sql = view.sql(
+        "INSERT INTO {outbox_control} (destination, max_in_flight, max_rate, limited_by, limited_at)
          VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (destination) DO UPDATE SET max_in_flight = coalesce(?2, max_in_flight),
-                max_rate = coalesce(?3, max_rate), actor = iif({STAYS}, actor, ?4),
-                changed_at = iif({STAYS}, changed_at, ?5)"
-    ));
+                max_rate = coalesce(?3, max_rate), limited_by = ?4, limited_at = ?5
+         WHERE max_in_flight IS NOT coalesce(?2, max_in_flight) OR max_rate IS NOT coalesce(?3, max_rate)",
+    );
     view.tx.execute(
         &sql,
         params![
@@ -66,8 +64,10 @@ fn limit(view: &View<'_>, name: &DestinationName, limits: Limits, actor: &str) -
 }
 
 fn unlimit(view: &View<'_>, name: &DestinationName) -> Result<()> {
-    let sql =
-        view.sql("UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL WHERE destination = ?1");
+    let sql = view.sql(
+        "UPDATE {outbox_control} SET max_in_flight = NULL, max_rate = NULL, limited_by = NULL, limited_at = NULL
+         WHERE destination = ?1",
+    );
     view.tx.execute(&sql, [name.as_str()])?;
     Ok(())
 }
@@ -109,7 +109,8 @@ fn resume_key(view: &View<'_>, key: &str) -> Result<()> {
 pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
     let mut found = Vec::new();
     let sql = view.sql(
-        "SELECT destination, paused, max_in_flight, max_rate, actor, changed_at FROM {outbox_control}
+        "SELECT destination, paused, max_in_flight, max_rate, iif(paused, actor, limited_by),
+                iif(paused, changed_at, limited_at), limited_by, limited_at FROM {outbox_control}
          WHERE paused <> 0 OR max_in_flight IS NOT NULL OR max_rate IS NOT NULL ORDER BY destination",
     );
     let mut statement = view.tx.prepare_cached(&sql)?;
@@ -122,12 +123,10 @@ pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
                 name => Scope::Destination(name.into()),
             },
             paused: row.get(1)?,
-            limits: Limits {
-                max_in_flight: row.get(2)?,
-                max_rate: row.get(3)?,
-            },
+            limits: lease::limits(row, 2)?,
             actor: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
             since: Timestamp(row.get::<_, Option<i64>>(5)?.unwrap_or(0)),
+            limited: Option::zip(row.get(6)?, row.get::<_, Option<i64>>(7)?.map(Timestamp)),
         });
     }
     found.extend(paused_keys(view)?);
@@ -147,6 +146,7 @@ fn paused_keys(view: &View<'_>) -> Result<Vec<InForce>> {
             limits: Limits::default(),
             actor: row.get(1)?,
             since: Timestamp(row.get(2)?),
+            limited: None,
         })
     })?;
     Ok(keys.collect::<rusqlite::Result<_>>()?)

@@ -13,6 +13,8 @@ DROP TABLE {outbox_restored};
 DROP TABLE {outbox_original};
 DROP TABLE {outbox_duty};
 DROP TABLE {outbox_job};
+ALTER TABLE {outbox_control} DROP COLUMN limited_at;
+ALTER TABLE {outbox_control} DROP COLUMN limited_by;
 ALTER TABLE {outbox_control} DROP COLUMN changed_at;
 ALTER TABLE {outbox_control} DROP COLUMN actor;
 DROP INDEX {outbox_audit_time};

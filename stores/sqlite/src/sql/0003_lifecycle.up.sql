@@ -9,6 +9,8 @@ CREATE INDEX {outbox_audit_time} ON {outbox_audit} (at);
 
 ALTER TABLE {outbox_control} ADD COLUMN actor TEXT;
 ALTER TABLE {outbox_control} ADD COLUMN changed_at INTEGER;
+ALTER TABLE {outbox_control} ADD COLUMN limited_by TEXT;
+ALTER TABLE {outbox_control} ADD COLUMN limited_at INTEGER;
 
 -- Long work that a person began. Its cursor moves in the transaction of each step, so whoever goes on with it knows how
 -- far it came. Rows with a place above the bound came later and are not meant.

@@ -20,18 +20,22 @@ pub(crate) const REFUSE_PARKED: &str =
             first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
-/// The row at ?11 as a row for another destination. Nothing is written where the event stands there already. How it had
-/// failed stays for people to read: without a kind, because one that has a kind is being refused, and without the time
-/// of the first failure, because it has not failed there.
+/// The row at ?11 as a row for another destination. Where the event stands there already only what a person has changed
+/// of it is written, as if it had been changed there. How it had failed stays for people to read: without a kind,
+/// because one that has a kind is being refused, and without the time of the first failure, because it has not failed
+/// there.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
-            {carried})
+            edited, {carried})
      SELECT seq, ?2, lane, order_key, event_id, version + 1, ?3, ?4, ?5, ?6, ?7, ?8,
             iif(?8 IS NULL, iif(error_kind IS NULL, error_text, error_kind || ': ' || error_text), ?9),
-            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, last_failed_at, ?10), ?10, ?12, {carried}
+            iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, last_failed_at, ?10), ?10, ?12,
+            iif(edited IS NULL, NULL, version + 1), {carried}
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
-     ON CONFLICT (seq, destination) DO NOTHING";
+     ON CONFLICT (seq, destination) DO UPDATE SET payload = excluded.payload, payload_bytes = excluded.payload_bytes,
+            content_type = excluded.content_type, version = version + 1, edited = version + 1
+     WHERE excluded.edited IS NOT NULL";
 
 /// The next row of the line of the row at ?1 for ?2 goes on as if it were redriven itself. Whoever had the first of a
 /// key routed anew means those that wait behind it; each leads the next one, because all of them at once may be many.
@@ -90,7 +94,7 @@ impl Writer<'_> {
     }
 
     /// Puts one of the rows that replace a row in place. Where the event is parked for that destination already, that
-    /// row stays as it is: it has attempts behind it, and the event is owed there once.
+    /// row stays: it has attempts behind it, and the event is owed there once.
     fn split(&mut self, place: i64, from: &str, park: &Park) -> Result<()> {
         if destination_text(park.destination.as_ref()) == from {
             return self.change_parked(place, from, park);
