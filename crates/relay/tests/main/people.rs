@@ -1,12 +1,17 @@
 //! What operators do while a relay runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use postrider_core::{Condition, Console, ErrorKind, Message, Router, header};
+use postrider_core::{
+    Condition, Console, ErrorKind, Failure, Leaves, Message, Park, Router, Settle, SettleQueued, Settled,
+    header,
+};
 use postrider_memory::MemorySink;
-use postrider_testkit::model::Fate;
+use postrider_testkit::model::{Fate, Model};
 use postrider_testkit::{MemoryStore, by_hand};
 
+use crate::desk::{Desk, enqueue};
 use crate::support::*;
 
 #[tokio::test]
@@ -109,34 +114,43 @@ async fn what_is_routed_anew_goes_only_where_it_has_not_been() {
     assert_eq!(other.messages().iter().filter(marked).count(), 3);
 }
 
-/// Two of its three destinations are gone. The model refuses a settle that routes both rows anew at once, or one beside
-/// the start of the row that stays: a store cannot write a row twice.
-#[tokio::test]
-async fn an_event_is_routed_anew_from_one_destination_at_a_time() {
-    let (store, sink) = (MemoryStore::new(8), MemorySink::new());
-    sink.refuse_when(|_| Some(ErrorKind::AddressNotFound));
-    let relay = |names: &[&str]| {
-        let with = |builder: postrider_relay::RelayBuilder, name: &&str| {
-            builder.sink_named(*name, Arc::new(sink.clone()))
-        };
-        let builder = names.iter().fold(builder(&store), with);
-        let router = all_to(names.iter().map(|name| destination(name)).collect());
-        builder.router(router).build().unwrap()
+/// Two of its three destinations are gone. The model panics at a settle that routes both rows anew, or one beside the
+/// start of the row that stays: a store cannot write a row twice.
+#[test]
+fn an_event_is_routed_anew_from_one_destination_at_a_time() {
+    let (mut model, mut now) = (Model::new(1), Duration::ZERO);
+    enqueue(&mut model, now, "k");
+    let row = model.queued().next().unwrap().clone();
+    let standing = model.heartbeat(now, &by_hand::heartbeat("before"));
+    let refused = |name: &str| Park::dead(Some(name.into()), Failure::new(ErrorKind::Rejected, "no"));
+    let parked = SettleQueued {
+        shard: row.shard,
+        seq: row.seq,
+        event_id: row.event_id().clone(),
+        key: row.key.clone(),
+        leaves: Leaves::Decided {
+            sent: Vec::new(),
+            parked: ["d", "x", "y"].map(refused).to_vec(),
+        },
     };
-    commit(&store, &["a", "b"], 3);
-    let running = Running::start(&relay(&["gone", "kept", "lost"]));
-    until("parked rows", || parked(&store).len() == 18).await;
-    running.stop().await;
-    sink.accept_everything();
-    store.with_model(|model, now| model.redrive(now, |_| true));
-    let running = Running::start(&relay(&["kept"]));
-    until("all of them", || {
-        store.with_model(|model, now| model.redrive(now, |row| row.dead));
-        is_empty(&store)
-    })
-    .await;
-    running.stop().await;
-    assert_exact(&sink, &["a", "b"], 3);
+    let settle = Settle {
+        fence: standing.leases.iter().map(|one| (one.shard, one.token)).collect(),
+        queued: vec![parked],
+        parked: Vec::new(),
+    };
+    assert_eq!(model.settle(now, &settle), [Settled::Done]);
+    // The lease of the one before has ended.
+    now += Duration::from_secs(120);
+    assert_eq!(model.redrive(now, |_| true).len(), 3);
+    let mut desk = Desk::open("one");
+    for _ in 0..10 {
+        now += Duration::from_millis(100);
+        desk.tick(&mut model, now);
+        for (call, _) in desk.publishing() {
+            desk.confirm(now, call);
+        }
+    }
+    assert_eq!((model.parked().count(), model.history().count()), (0, 1));
 }
 
 /// Routed like an event, a copy would go to destinations that its replay never named, and out of its order there.
