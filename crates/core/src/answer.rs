@@ -139,7 +139,8 @@ kinds! {
         "Create the exchange, binding or topic, or correct the route; the event goes by itself.";
     /// The address exists but is closed to us.
     AddressRefused = "address_refused" => Misaddressed,
-        "Grant the relay's user the right to publish there; the event goes by itself.";
+        "Grant the relay's user the right to publish there, remove what stands in its place, or correct the route; the \
+         event goes by itself.";
     /// The destination does not want this content.
     Rejected = "rejected" => Rejected, "Correct the content or the receiver, then redrive; or discard the event.";
     /// A failure that this version does not know.
@@ -166,7 +167,9 @@ kinds! {
     /// The id was published before with other content.
     IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.
-    RouteGone = "route_gone" => Invalid, "Redrive to route it and those behind it anew, or put the destination back.";
+    RouteGone = "route_gone" => Invalid,
+        "Redrive to route it and those behind it anew, or put the destination back and redrive. A copy of a replay goes \
+         nowhere else: put its destination back and redrive, or discard it.";
     /// Another event is parked at its place.
     PlaceTaken = "place_taken" => Invalid,
         "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";

@@ -25,6 +25,20 @@ pub struct Limits {
     pub max_rate: Option<u32>,
 }
 
+impl Limits {
+    /// A limit as a database holds it. Somebody may have written any number there: one that is out of range is none, and
+    /// stops nothing.
+    ///
+    /// ```
+    /// use postrider_core::Limits;
+    /// assert_eq!(Limits::stored(Some(7)), Some(7));
+    /// assert_eq!(Limits::stored(Some(-1)), None);
+    /// ```
+    pub fn stored(number: Option<i64>) -> Option<u32> {
+        number.and_then(|number| u32::try_from(number).ok())
+    }
+}
+
 /// Where an event goes, in which form. It has one circuit, and its name is stored with its rows.
 #[derive(Clone, Debug)]
 pub struct Destination {

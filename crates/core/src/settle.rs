@@ -65,7 +65,8 @@ pub struct SettleParked {
 #[derive(Clone, Debug)]
 pub enum Then {
     /// Published: it moves into the history, whatever its version is by now. If a person has changed the payload since
-    /// the version named, what was read is recorded, and the row stays, `maybe_sent`, to be sent as it is now.
+    /// the version named, what was read is recorded, and the row stays, `maybe_sent`, to be sent as it is now; said of
+    /// that version again, or of an earlier one, it changes nothing.
     Sent(Receipt),
     /// Its id and content were published to this destination before. Nothing is written if a person has changed the
     /// payload since the version named.
@@ -73,8 +74,9 @@ pub enum Then {
     /// It stays, changed; only if the version is the one named.
     Again(Park),
     /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event
-    /// is parked for one of them already, that row stays, with the payload of the row that was replaced if a person had
-    /// edited that: then its version is raised, as by an edit. Where another event is, at the same place, nothing
+    /// is parked for one of them already, that row stays. If a person had edited the row that is replaced and nobody
+    /// the one that stays, the payload goes along as by an edit: the version is raised, and what was there is kept, to
+    /// be recorded if it was in flight. Where another event is, at the same place, nothing
     /// is replaced: the row stays and is dead, as [`Park::place_taken`] says. The next row of its key, lane and
     /// destination that is not dead counts as redriven from then on, where it had a destination: whoever has the first
     /// routed anew means those that wait behind it.

@@ -122,11 +122,7 @@ fn controls_of(lines: &[&str]) -> Result<Controls> {
         let mut words = line.splitn(4, ' ');
         let mut next = || words.next().ok_or_else(unreadable);
         let paused = next()? == "1";
-        let limit = |word: &str| {
-            word.parse::<i64>()
-                .ok()
-                .and_then(|number| u32::try_from(number).ok())
-        };
+        let limit = |word: &str| Limits::stored(word.parse().ok());
         let limits = Limits {
             max_in_flight: limit(next()?),
             max_rate: limit(next()?),

@@ -90,10 +90,11 @@ const STILL_THERE: &str = "SELECT
      ARRAY(SELECT x.n FROM unnest($1::bigint[], $2::bigint[], $3::text[]) x(n, place, id)
          WHERE EXISTS (SELECT 1 FROM {outbox} o WHERE o.seq = ANY (ARRAY[x.place]) AND {id o} = x.id)),
      ARRAY(SELECT x.n
-         FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bigint[]) x(n, place, destination, version)
+         FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::boolean[])
+             x(n, place, destination, version, is_sent)
          WHERE EXISTS (SELECT 1 FROM {outbox_parked} o
              WHERE o.seq = ANY (ARRAY[x.place]) AND o.destination = x.destination
-             AND coalesce(x.version, o.version) = o.version))";
+             AND CASE WHEN x.is_sent THEN coalesce(o.sent_as, -1) < x.version ELSE o.version = x.version END))";
 
 /// What was not written is gone, unless it is still there: then it must not be forgotten. Asked only when something
 /// was not written, which is rare.
@@ -106,17 +107,16 @@ async fn tell_kept(
     let count = settle.queued.len();
     let gone = |n: usize| answers.get(n) == Some(&Settled::Gone);
     let (mut queued, mut parked) = (Named::default(), Named::default());
+    let (mut versions, mut are_sent) = (Vec::new(), Vec::new());
     for (n, entry) in settle.queued.iter().enumerate().filter(|(n, _)| gone(*n)) {
-        queued.push(n, entry.seq, entry.event_id.as_str(), None);
+        queued.push(n, entry.seq, entry.event_id.as_str());
     }
     for (n, entry) in settle.parked.iter().enumerate().filter(|(n, _)| gone(count + *n)) {
-        // What was published is written down whatever the row's version is.
-        let version = match entry.then {
-            Then::Sent(_) => None,
-            Then::Duplicate | Then::Again(_) | Then::Split(_) => i64::try_from(entry.version).ok(),
-        };
         let name = row::destination_text(entry.destination.as_ref());
-        parked.push(count + n, entry.seq, name, version);
+        parked.push(count + n, entry.seq, name);
+        versions.push(i64::try_from(entry.version).unwrap_or(i64::MAX));
+        // What was published is written down whatever the row's version is, but once.
+        are_sent.push(matches!(entry.then, Then::Sent(_)));
     }
     let rows = session
         .ask(
@@ -129,7 +129,8 @@ async fn tell_kept(
                 &parked.n,
                 &parked.place,
                 &parked.name,
-                &parked.version,
+                &versions,
+                &are_sent,
             ],
         )
         .await?;
@@ -150,15 +151,13 @@ struct Named<'a> {
     n: Vec<i64>,
     place: Vec<i64>,
     name: Vec<Cow<'a, str>>,
-    version: Vec<Option<i64>>,
 }
 
 impl<'a> Named<'a> {
-    fn push(&mut self, n: usize, seq: Seq, name: &'a str, version: Option<i64>) {
+    fn push(&mut self, n: usize, seq: Seq, name: &'a str) {
         self.n.push(i64::try_from(n).unwrap_or(i64::MAX));
         self.place.push(row::place(seq));
         self.name.push(row::storable(name));
-        self.version.push(version);
     }
 }
 

@@ -239,16 +239,11 @@ pub(crate) fn token(number: i64) -> Token {
     Token(u64::try_from(number).unwrap_or(0))
 }
 
-/// Limits, from a column on. Somebody may have written any number there; one that is out of range must not stop the
-/// outbox.
+/// Limits, from a column on.
 pub(crate) fn limits(row: &Row<'_>, from: usize) -> rusqlite::Result<Limits> {
-    let number = |index| -> rusqlite::Result<Option<u32>> {
-        let number: Option<i64> = row.get(index)?;
-        Ok(number.map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX)))
-    };
     Ok(Limits {
-        max_in_flight: number(from)?,
-        max_rate: number(from + 1)?,
+        max_in_flight: Limits::stored(row.get(from)?),
+        max_rate: Limits::stored(row.get(from + 1)?),
     })
 }
 

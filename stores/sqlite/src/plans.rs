@@ -111,9 +111,20 @@ const PINNED: &[(&str, &[&str])] = &[
     (
         settle::RECORD_AS_READ,
         &[
-            "SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)",
             "SEARCH outbox_original USING INDEX sqlite_autoindex_outbox_original_1 (seq=? AND destination=? AND \
              version>?)",
+            "SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)",
+            // Of the one row that was found.
+            "SCAN o",
+        ],
+    ),
+    (
+        write::anew::KEEP_ORIGINAL,
+        &[
+            "SEARCH t USING INDEX outbox_parked_place (seq=? AND destination=?)",
+            "SEARCH f USING INDEX outbox_parked_place (seq=? AND destination=?)",
+            "SEARCH o USING INDEX sqlite_autoindex_outbox_original_1 (seq=?)",
+            "USE TEMP B-TREE FOR ORDER BY",
         ],
     ),
     (

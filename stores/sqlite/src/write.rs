@@ -31,8 +31,7 @@ pub(crate) const PARK_QUEUED: &str =
             iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox} WHERE seq = ?1";
 
-pub(crate) const FIND_PARKED: &str =
-    "SELECT version, replay_id IS NOT NULL, edited FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+pub(crate) const FIND_PARKED: &str = "SELECT version, replay_id IS NOT NULL, edited, sent_as FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
 pub(crate) const REMOVE_PARKED: &str = "DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
@@ -70,6 +69,7 @@ pub(crate) struct Writer<'tx> {
     remove_parked: CachedStatement<'tx>,
     record_parked: CachedStatement<'tx>,
     park_parked: CachedStatement<'tx>,
+    keep_original: CachedStatement<'tx>,
     lead_next: CachedStatement<'tx>,
     change_parked: CachedStatement<'tx>,
     record_as_read: CachedStatement<'tx>,
@@ -98,6 +98,7 @@ impl<'tx> Writer<'tx> {
             remove_parked: prepare(REMOVE_PARKED)?,
             record_parked: prepare(RECORD_PARKED)?,
             park_parked: prepare(anew::PARK_PARKED)?,
+            keep_original: prepare(anew::KEEP_ORIGINAL)?,
             lead_next: prepare(anew::LEAD_NEXT)?,
             change_parked: prepare(CHANGE_PARKED)?,
             record_as_read: prepare(RECORD_AS_READ)?,
@@ -198,19 +199,28 @@ impl<'tx> Writer<'tx> {
         let found = self
             .find_parked
             .query_row(params![place, destination], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                Ok(Found {
+                    version: row.get(0)?,
+                    is_copy: row.get(1)?,
+                    edited: row.get(2)?,
+                    sent_as: row.get(3)?,
+                })
             })
             .optional()?;
-        let Some((version, copy, edited)): Option<(i64, bool, Option<i64>)> = found else {
+        let Some(found) = found else {
             return Ok(Settled::Gone);
         };
         let read = i64::try_from(entry.version).unwrap_or(i64::MAX);
-        let current = version == read;
-        let is_edited = edited.is_some_and(|edited| edited > read);
+        let current = found.version == read;
+        let is_edited = found.edited.is_some_and(|edited| edited > read);
         match &entry.then {
+            // The row stayed for what was edited since, so only this tells that the settle was written before.
+            Then::Sent(_) if is_edited && found.sent_as.is_some_and(|sent| sent >= read) => {
+                return Ok(Settled::Gone);
+            }
             // Confirmed wins, whatever an operator did meanwhile.
             Then::Sent(receipt) => {
-                self.counts.published += i64::from(!copy);
+                self.counts.published += i64::from(!found.is_copy);
                 if self.history {
                     let id = self.publish_parked(place, destination, receipt)?;
                     if is_edited {
@@ -220,7 +230,7 @@ impl<'tx> Writer<'tx> {
                 }
                 if is_edited {
                     self.send_edited
-                        .execute(params![place, destination, self.standing.now])?;
+                        .execute(params![place, destination, self.standing.now, read])?;
                     return Ok(Settled::Done);
                 }
             }
@@ -302,6 +312,14 @@ fn removed(rows: usize) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// What a settle has to know of a parked row.
+struct Found {
+    version: i64,
+    is_copy: bool,
+    edited: Option<i64>,
+    sent_as: Option<i64>,
 }
 
 /// The parts of a park that columns hold in another form.

@@ -89,6 +89,8 @@ pub struct Parked {
     pub redriven: bool,
     /// What people changed: the version that an edit made, and what the row was before it.
     pub edits: Vec<(u64, Arc<Event>)>,
+    /// The version at which a payload that was edited later was read and sent.
+    pub sent_as: Option<u64>,
 }
 
 impl Parked {
@@ -153,6 +155,7 @@ impl Parked {
             before: None,
             redriven: false,
             edits: Vec::new(),
+            sent_as: None,
         };
         parked.write(now, park);
         parked

@@ -94,6 +94,12 @@ impl Model {
         };
         let current = parked.version == entry.version;
         match &entry.then {
+            // The row stayed for what was edited since: the settle was written before.
+            Then::Sent(_)
+                if parked.read_as(entry.version).is_some() && parked.sent_as >= Some(entry.version) =>
+            {
+                return Settled::Gone;
+            }
             Then::Sent(receipt) => {
                 let Some(destination) = entry.destination.clone() else {
                     panic!("a settle says that {:?} was published, but not where", entry.seq);
@@ -103,6 +109,7 @@ impl Model {
                     Some(event) => {
                         parked.version += 1;
                         parked.maybe_sent = true;
+                        parked.sent_as = Some(entry.version);
                         let row = Row {
                             event,
                             ..parked.row.clone()
@@ -137,15 +144,15 @@ impl Model {
     }
 
     /// Replaces a row. Where the event is parked for a destination already, that row stays: it has a history of
-    /// attempts, and the event is owed there once; but what a person has changed goes along. Replaced by nothing, the
-    /// event was dropped by its new route.
+    /// attempts, and the event is owed there once; but what a person has changed goes along, unless somebody has
+    /// changed the row that stays. Replaced by nothing, the event was dropped by its new route.
     fn split(&mut self, now: Duration, place: &Place, parks: &[Park]) {
         let old = self.unpark(place);
         self.lead_next(&old);
         for park in parks {
             let is_edited = !old.edits.is_empty();
             match self.parked.get_mut(&(old.row.seq, park.destination.clone())) {
-                Some(there) if is_edited => {
+                Some(there) if is_edited && there.edits.is_empty() => {
                     let before = std::mem::replace(&mut there.row.event, old.row.event.clone());
                     there.version += 1;
                     there.edits.push((there.version, before));

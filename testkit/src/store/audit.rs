@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Park,
+    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Moment, Park,
     Payload, Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
 };
 
@@ -198,6 +198,19 @@ pub(super) async fn a_timeline_keeps_what_was_done_to_many(bench: Bench) {
     assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
     assert_eq!(who(&bench, "a", What::Redriven).await, [ANN, ANN, ANN]);
     assert_eq!(who(&bench, "b", What::Redriven).await, [ANN]);
+    // It might have been tried and refused before, so nobody can say any more that no job took it.
+    let row = relay.due().await.remove(0);
+    let then = Then::Again(dead(Some("d")));
+    assert_eq!(relay.settle_parked(&row, then).await, Settled::Done);
+    let shown = bench.console().show("b".into()).await.expect("shown").remove(0);
+    let redriven = |moment: &&Moment| moment.what == What::Redriven;
+    let sure = |moment: &&Moment| !moment.detail.contains("if it had failed");
+    assert_eq!(
+        shown.timeline.iter().filter(redriven).filter(sure).count(),
+        1,
+        "{:?}",
+        shown.timeline
+    );
 }
 
 /// A job about one group is told of what was in it, whatever became of that since, and of nothing else.

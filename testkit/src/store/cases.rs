@@ -226,6 +226,8 @@ cases! { $ store_suite, store, "Store"
         an_edit_may_be_for_one_destination [Console Edits];
         each_destination_shows_the_payload_that_goes_there [Console Edits];
         an_edit_goes_along_when_it_is_routed_anew [Console Edits];
+        an_edit_goes_along_beside_an_attempt [Console Edits];
+        an_edit_does_not_replace_an_edit [Console Edits];
         an_edit_is_told_of_the_event_that_was_edited [Console Edits];
         an_edit_of_another_state_is_refused_with_it [Console Edits];
         an_edit_that_makes_no_event_changes_nothing [Console Edits];

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// The file beside the parts.
 pub const NAME: &str = "manifest.json";
+/// Whoever has this file locked writes; the lock ends with its process, however that ends.
+pub const LOCK: &str = ".lock";
 /// How a folder is called while it is made.
 pub const UNFINISHED: &str = ".unfinished";
 const VERSION: u32 = 1;
@@ -146,7 +148,21 @@ fn is_time(path: &Path) -> bool {
     name.starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// Files beside the folders of an outbox's archive: no run writes any there.
+pub fn strangers(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = all_inside(dir)?;
+    paths.retain(|path| !path.is_dir() && !path.ends_with(LOCK));
+    paths.sort();
+    Ok(paths)
+}
+
 fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = all_inside(dir)?;
+    paths.retain(|path| path.is_dir());
+    Ok(paths)
+}
+
+fn all_inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -154,9 +170,7 @@ fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let paths: std::io::Result<Vec<PathBuf>> = paths.collect();
-    let mut paths = paths.map_err(|error| unreadable(dir, &error))?;
-    paths.retain(|path| path.is_dir());
-    Ok(paths)
+    paths.map_err(|error| unreadable(dir, &error))
 }
 
 /// Reads the manifest of a folder.

@@ -156,7 +156,13 @@ mod with_sqlite {
         let stranger = first.folder.clone().unwrap().join("part-000009.jsonl.gz");
         fs::write(&stranger, "by hand").unwrap();
         let verified = verify(&dir, "main").unwrap();
-        assert_eq!((verified.faults.len(), verified.strangers), (0, vec![stranger]));
+        assert_eq!(
+            (verified.faults.len(), verified.strangers),
+            (0, vec![stranger.clone()])
+        );
+        let beside = dir.join("main/notes.txt");
+        fs::write(&beside, "by hand").unwrap();
+        assert_eq!(verify(&dir, "main").unwrap().strangers, [beside, stranger]);
         // Under the name of another outbox it does not say what may be removed there.
         fs::rename(dir.join("main"), dir.join("orders")).unwrap();
         let foreign = archived_until(&dir, "orders").unwrap_err();

@@ -28,7 +28,10 @@ pub struct Verified {
 
 /// Reads everything of an outbox's archive and compares it with its checksums.
 pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
-    let mut found = Verified::default();
+    let mut found = Verified {
+        strangers: manifest::strangers(&dir.join(outbox))?,
+        ..Verified::default()
+    };
     let mut before: Option<Folder> = None;
     for path in manifest::folders(&dir.join(outbox))? {
         found.folders += 1;

@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::line;
 use super::manifest::{
-    self, Folder, Manifest, NAME, Part, UNFINISHED, hex_of, is_plain_file, place_of, unreadable,
+    self, Folder, LOCK, Manifest, NAME, Part, UNFINISHED, hex_of, is_plain_file, place_of, unreadable,
 };
 use super::verify::{self, damaged};
 use crate::failure::Failure;
@@ -28,9 +28,6 @@ const PAGE_BYTES: u64 = 8 << 20;
 
 /// Settles that were under way have ended by then.
 pub const SETTLED: Duration = Duration::from_secs(60);
-
-/// Whoever has this file locked writes; the lock ends with its process, however that ends.
-const LOCK: &str = ".lock";
 
 /// Whether who writes may go on: he may have lost the right to, or be stopping.
 pub trait Leave: Send {

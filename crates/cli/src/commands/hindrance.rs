@@ -46,8 +46,9 @@ fn left(job: &Job) -> Option<Filter> {
             status: vec![Status::Retrying, Status::Waiting, Status::Held, Status::Scheduled],
             ..Filter::default()
         }),
+        // What was sent again keeps the error that it had, and so is none of those that wait or are held.
         JobKind::Act(Verb::Redrive) if job.touched > 0 => Some(Filter {
-            status: vec![Status::Retrying, Status::Waiting, Status::Held],
+            status: vec![Status::Retrying],
             older_than: None,
             newer_than: None,
             failing_for: None,
@@ -59,10 +60,10 @@ fn left(job: &Job) -> Option<Filter> {
 
 /// What is paused of what deliveries are for, and what takes it back.
 async fn pauses(outbox: &Opened, left: &Filter) -> Result<Vec<String>, Failure> {
-    let mut pauses = Vec::new();
+    let (mut pauses, began) = (Vec::new(), Instant::now());
     let controls = control::in_force(outbox).await?;
     for one in controls.iter().filter(|one| one.paused) {
-        if holds(outbox, one, left).await? {
+        if holds(outbox, one, left, began).await? {
             let (what, args) = (control::said(&one.scope), one.scope.as_args());
             // A destination is resumed wherever it is paused; the others have to be told where.
             let option = match one.scope {
@@ -78,7 +79,7 @@ async fn pauses(outbox: &Opened, left: &Filter) -> Result<Vec<String>, Failure> 
 }
 
 /// Whether a pause holds any of them.
-async fn holds(outbox: &Opened, pause: &InForce, left: &Filter) -> Result<bool, Failure> {
+async fn holds(outbox: &Opened, pause: &InForce, left: &Filter, began: Instant) -> Result<bool, Failure> {
     let held = match &pause.scope {
         Scope::Outbox => return Ok(true),
         Scope::Destination(name) if left.destination.as_ref().is_none_or(|one| one == name) => Filter {
@@ -93,7 +94,7 @@ async fn holds(outbox: &Opened, pause: &InForce, left: &Filter) -> Result<bool, 
         },
         Scope::Destination(_) | Scope::Key(_) => return Ok(false),
     };
-    let (mut is_any, began) = (false, Instant::now());
+    let mut is_any = false;
     let look = |events: &[EventRecord]| {
         is_any |= !events.is_empty();
         !is_any && began.elapsed() < PATIENCE

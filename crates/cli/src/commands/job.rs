@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, Status, Verb};
+use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, Status, StoreError, Verb};
 use serde_json::{Value, json};
 
 use super::ask::actor;
@@ -18,6 +18,8 @@ use crate::wire::{self, Opened};
 
 /// The jobs that are looked at, the newest of them.
 const JOBS: u32 = 1_000;
+/// Steps in which a replay is seen to its end, of some thousand rows each: what is left then is left to the next time.
+const PASSES: u32 = 1_000;
 
 /// Which job.
 pub struct Wanted<'a> {
@@ -179,7 +181,19 @@ pub async fn end_replays(opened: &Opened) -> Result<(), Failure> {
     for job in opened.console.jobs(None, JOBS).await.map_err(failed)? {
         let may_end = matches!(job.state, JobState::Running | JobState::Done);
         if may_end && matches!(job.kind, JobKind::Replay(_)) {
-            opened.console.step(job.id, 0).await.map_err(failed)?;
+            end_replay(opened, job).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A step passes over so many rows that are not meant, and the end may be far.
+async fn end_replay(opened: &Opened, mut job: Job) -> Result<(), StoreError> {
+    for _ in 0..PASSES {
+        let at = job.cursor.take();
+        job = opened.console.step(job.id, 0).await?.job;
+        if job.state != JobState::Running || job.cursor == at {
+            break;
         }
     }
     Ok(())

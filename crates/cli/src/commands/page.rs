@@ -143,6 +143,31 @@ pub async fn through(
     }
 }
 
+/// Those with the least key of everything that matches, the least first: a listing has another order, so all of it is
+/// looked at, for as long as a person waits.
+pub async fn least<K: Ord>(
+    opened: &Opened,
+    filter: &Filter,
+    limit: u32,
+    key: impl Fn(&EventRecord) -> K,
+) -> Result<(Vec<EventRecord>, Rest), Failure> {
+    let until = Instant::now() + PATIENCE;
+    let (mut found, mut is_more) = (Vec::new(), false);
+    let look = |events: &[EventRecord]| {
+        found.extend_from_slice(events);
+        found.sort_by_key(&key);
+        is_more |= found.len() > limit as usize;
+        found.truncate(limit as usize);
+        Instant::now() < until
+    };
+    let is_all = through(opened, filter, look).await?;
+    let rest = Rest {
+        is_more,
+        is_unknown: !is_all,
+    };
+    Ok((found, rest))
+}
+
 #[cfg(test)]
 mod tests {
     use postrider_testkit::paged::Paged;

@@ -151,6 +151,7 @@ pub fn value(outbox: &str, record: &EventRecord, payload: bool, beside: &Beside<
             value["content_type"] = event.content_type().into();
             value["headers"] = json!(event.headers);
             value["priority"] = event.priority.into();
+            value["available_at"] = json!(event.available_at.map(time));
             value["payload_bytes"] = event.payload.len().into();
             if payload {
                 let (name, text) = payload_text(&event.payload);
@@ -302,6 +303,7 @@ pub fn print(
             if event.priority != 0 {
                 lines.push(("priority", event.priority.to_string()));
             }
+            lines.extend(event.available_at.map(|at| ("available", time(at))));
             lines.extend(
                 event
                     .headers

@@ -41,8 +41,10 @@ const NOBODY_HOLDS: &str = "it is queued, and no relay is running that would hol
                             cancel ID --reason WHY` throws it away";
 const NOBODY_SENDS: &str =
     "it is queued, and no relay is running: `postrider run` starts one, which publishes it";
-const NOBODY_PARKS: &str = "it is queued, and no relay is running that would park it: start one with `postrider run`; \
-                            if its time has not come it is SCHEDULED soon, and then the command works";
+const NOBODY_PARKS: &str = "it is queued, and no relay is running that would park it: pause its key with `postrider \
+                            pause --key`, and start one with `postrider run`; soon it is SCHEDULED, and then the \
+                            command works, or its time has come and it is HELD: `postrider dead discard ID --yes \
+                            --reason WHY` throws it away";
 const NO_EDIT_ALONE: &str = "only an event that failed can be edited, and this one goes out as it is when a relay \
                              runs; to stop it, pause its key with `postrider pause --key`, start a relay with \
                              `postrider run`, throw it away with `postrider dead discard ID --yes --reason WHY` when \

@@ -200,6 +200,10 @@ fn value(name: &str, report: &Report, stats: &Stats) -> Value {
         "dead": stats.dead,
         "queued": stats.queued,
         "parked": stats.parked.values().sum::<u64>(),
+        "retrying": stats.parked_as(Status::Retrying),
+        "waiting": stats.parked_as(Status::Waiting),
+        "held": stats.parked_as(Status::Held),
+        "scheduled": stats.parked_as(Status::Scheduled),
     })
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use postrider_core::{EventId, EventRecord, Filter, List, RecordedRoute, Status, Verb};
+use postrider_core::{EventId, EventRecord, Filter, RecordedRoute, Status, Timestamp, Verb};
 
 use super::act::has_reason;
+use super::merge::merged;
 use super::named::{Named, in_one_outbox, once};
-use super::page::{Rest, Words, page};
+use super::page::{Rest, Words, least};
 use super::record::{self, Beside};
 use super::total::Total;
 use crate::args::FilterArgs;
@@ -24,27 +25,28 @@ pub struct Wanted<'a> {
 /// What is scheduled, the next first.
 pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -> Result<Done, Failure> {
     args.check()?;
-    let list = List::first(limit, args.filter(vec![Status::Scheduled], None));
+    let filter = args.filter(vec![Status::Scheduled], None);
     let beside = Beside {
         router: &config.router,
         paused: None,
     };
     let mut failed = Failed::default();
-    let (mut rows, mut rest) = (Vec::new(), Rest::default());
+    let (mut lists, mut rest) = (Vec::new(), Rest::default());
     for (name, outbox) in wire::chosen(config, args.outbox.as_deref())? {
-        let found = async { page(&wire::ready(name, outbox).await?, list.clone()).await };
+        let found = async { least(&wire::ready(name, outbox).await?, &filter, limit, due).await };
         let (records, left) = failed.keep(found.await).unwrap_or_default();
         rest.and(left);
-        for record in &records {
-            if out.is_json() {
-                out.value(&record::value(name, record, false, &beside))?;
-            }
-            let scheduled = record
-                .routes
-                .iter()
-                .filter(|route| route.status == Status::Scheduled);
-            rows.extend(scheduled.map(|route| row(name, record, route)));
+        lists.push(records.into_iter().map(|record| (name, record)).collect());
+    }
+    let found = lists.iter().map(Vec::len).sum::<usize>();
+    rest.limited(found > limit as usize);
+    let records = merged(lists, limit, |(_, record)| due(record));
+    let mut rows = Vec::new();
+    for (name, record) in &records {
+        if out.is_json() {
+            out.value(&record::value(name, record, false, &beside))?;
         }
+        rows.extend(times(record).map(|route| row(name, record, route)));
     }
     let is_any = !rows.is_empty();
     if !out.is_json() && is_any {
@@ -53,13 +55,22 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     }
     let words = Words {
         none: (!failed.is_some()).then_some("nothing is scheduled"),
-        more: format!(
-            "… and more, some of them perhaps earlier: raise --limit ({limit}), or narrow the filter"
-        ),
+        more: format!("… and later ones: raise --limit ({limit}), or narrow the filter"),
         narrow: "--key or --type",
     };
     rest.tell(out, is_any, &words)?;
     failed.or(out.is_json(), Done::Fine)
+}
+
+/// Where its time has not come.
+fn times(record: &EventRecord) -> impl Iterator<Item = &RecordedRoute> {
+    let routes = record.routes.iter();
+    routes.filter(|route| route.status == Status::Scheduled)
+}
+
+/// When it leaves, which is when the first of its deliveries does.
+fn due(record: &EventRecord) -> Option<Timestamp> {
+    times(record).filter_map(|route| route.next_attempt_at).min()
 }
 
 /// The time first: moments as they are written here are sorted as text.

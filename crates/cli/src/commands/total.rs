@@ -192,7 +192,7 @@ impl Total {
         for ((status, _), rows) in &self.left_out {
             *left_out.entry(status.as_str()).or_default() += rows;
         }
-        json!({
+        let mut value = json!({
             "touched": self.touched,
             "refused": refused,
             "waiting": self.stays.waits.iter().map(Waits::value).collect::<Vec<_>>(),
@@ -201,7 +201,11 @@ impl Total {
             "left_out": left_out,
             "dry_run": self.dry_run,
             "jobs": jobs,
-        })
+        });
+        if self.words.0 == "redrive" && self.jobs.is_empty() {
+            value["relay_runs"] = (!self.is_alone).into();
+        }
+        value
     }
 
     /// What the filter left out, and why that is right or what would take it in.

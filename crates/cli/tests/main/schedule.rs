@@ -34,6 +34,51 @@ fn a_scheduled_event_is_listed_and_moved() {
         .says("not later-1: it is PUBLISHED: it was sent");
 }
 
+/// They are sent in another order than that in which they leave.
+#[test]
+fn the_next_is_listed_first() {
+    let place = Place::busy();
+    for (id, delay) in [
+        ("last", "5h"),
+        ("third", "3h"),
+        ("first", "10m"),
+        ("second", "2h"),
+    ] {
+        let event = [
+            "send",
+            "--type",
+            "Nap",
+            "--aggregate",
+            "ORDER/1",
+            "--id",
+            id,
+            "--delay",
+            delay,
+        ];
+        place.run(&event).expect(0);
+    }
+    // Nobody has parked it yet, and it has its time all the same.
+    place
+        .run(&["show", "second"])
+        .expect(0)
+        .says("PENDING")
+        .says("available");
+    place.run(&["run", "--until-empty"]).expect(1);
+    let list = ["schedule", "list", "--type", "Nap", "-n", "3"];
+    let ran = place.run(&[&list[..], &["--json"]].concat()).expect(0);
+    let ids: Vec<String> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["event_id"].to_string())
+        .collect();
+    assert_eq!(ids, ["\"first\"", "\"second\"", "\"third\""]);
+    let ran = place
+        .run(&list)
+        .expect(0)
+        .says("… and later ones: raise --limit (3)");
+    assert!(!ran.out.contains("last"), "{}", ran.out);
+}
+
 /// Nothing is paused and every destination answers: whoever is refused must not look for what is not there.
 #[test]
 fn an_event_whose_time_has_come_may_wait_for_a_relay() {

@@ -181,10 +181,18 @@ impl Story {
             let mut before = again.iter().filter(|at| **at <= job.begun_at);
             job.filter.failing_for.is_none() || !before.any(|at| !is_before(*at, last))
         };
+        // Of what has failed since then nobody knows whether it had been tried before the job came by.
+        let is_untold = job.filter.failing_for.is_some() && again.iter().any(|at| *at <= job.begun_at);
         let parked = record.routes.iter().filter_map(|route| {
             let (first, last) = route.failed.or(route.failed_before.map(|at| (at, at)))?;
             let is_meant = route.status.is_parked() && first <= job.begun_at && fails(last);
-            is_meant.then(|| (route.clone(), last <= job.updated_at, !asks_how(&job.filter)))
+            is_meant.then(|| {
+                (
+                    route.clone(),
+                    last <= job.updated_at,
+                    !asks_how(&job.filter) && !is_untold,
+                )
+            })
         });
         let left = self.left.iter().filter_map(|left| {
             let (last, ..) = left.failed.as_ref()?;

@@ -66,16 +66,12 @@ pub(super) async fn controls(view: &View) -> Result<Vec<InForce>> {
 }
 
 fn of_destination(row: &Row) -> Result<InForce> {
-    let number = |index| -> Result<Option<u32>> {
-        let number: Option<i64> = row.try_get(index)?;
-        Ok(number.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
-    };
     Ok(InForce {
         scope: destination(row.try_get(0)?).map_or(Scope::Outbox, Scope::Destination),
         paused: row.try_get(1)?,
         limits: Limits {
-            max_in_flight: number(2)?,
-            max_rate: number(3)?,
+            max_in_flight: Limits::stored(row.try_get(2)?),
+            max_rate: Limits::stored(row.try_get(3)?),
         },
         actor: row.try_get(4)?,
         since: row.try_get::<_, Micros>(5)?.into(),

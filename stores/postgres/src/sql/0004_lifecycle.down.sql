@@ -18,6 +18,6 @@ DROP TABLE {outbox_job};
 DROP INDEX {outbox_audit_time};
 ALTER TABLE {outbox_audit} DROP COLUMN job_id, DROP COLUMN event_id;
 ALTER TABLE {outbox_control} DROP COLUMN actor, DROP COLUMN changed_at, DROP COLUMN limited_by, DROP COLUMN limited_at;
-ALTER TABLE {outbox_parked} DROP COLUMN error_group, DROP COLUMN edited;
+ALTER TABLE {outbox_parked} DROP COLUMN error_group, DROP COLUMN edited, DROP COLUMN sent_as;
 -- The views of the step before this one are made by its own text, which writes its number again.
 DELETE FROM {outbox_migrations} WHERE version IN (3, 4);

@@ -103,8 +103,9 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION {outbox_forget_audit}(interval, integer) FROM PUBLIC;
 
--- `edited` is the version that the last edit of the payload made.
-ALTER TABLE {outbox_parked} ADD COLUMN error_group text, ADD COLUMN edited bigint;
+-- `edited` is the version that the last edit of the payload made, `sent_as` the one at which a payload that was edited later
+-- was read and sent: a settle that says so again is a repeat.
+ALTER TABLE {outbox_parked} ADD COLUMN error_group text, ADD COLUMN edited bigint, ADD COLUMN sent_as bigint;
 
 -- What people ask of parked rows. Keys and types may be longer than an index entry, so their hashes are kept.
 CREATE INDEX {name outbox_parked_dead} ON {outbox_parked} (seq, destination) WHERE dead AND seq > 0;

@@ -37,13 +37,14 @@ p AS (
 ),
 u AS (
     UPDATE {outbox_parked} o SET (version, dead, next_attempt_at, attempts, failures, maybe_sent, redriven, updated_at,
-        error_kind, error_text, error_group, first_failed_at, last_failed_at) = (
+        error_kind, error_text, error_group, first_failed_at, last_failed_at, sent_as) = (
         SELECT o.version + 1, k.dead, {next_attempt}, k.attempts, k.failures, k.maybe_sent,
             o.redriven AND NOT (k.dead AND k.kind IS NOT NULL), now(),
             coalesce(k.kind, o.error_kind), CASE WHEN k.kind IS NULL THEN o.error_text ELSE k.text END,
             CASE WHEN k.kind IS NULL THEN o.error_group ELSE k.alike END,
             CASE WHEN k.kind IS NULL THEN o.first_failed_at ELSE coalesce(o.first_failed_at, now()) END,
-            CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END
+            CASE WHEN k.kind IS NULL THEN o.last_failed_at ELSE now() END,
+            CASE WHEN {entry} ->> 'outcome' = 'sent' THEN ({entry} ->> 'version')::bigint ELSE o.sent_as END
         FROM jsonb_to_record(CASE WHEN {taken}
             THEN $13::jsonb || jsonb_build_object('attempts', o.attempts, 'failures', o.failures + 1, 'maybe_sent', o.maybe_sent)
             -- Sent with the payload that was read, it is sent with the new one as well.
@@ -51,13 +52,34 @@ u AS (
             THEN jsonb_build_object('dead', o.dead, 'wait', 0, 'attempts', o.attempts, 'failures', o.failures, 'maybe_sent', true)
             ELSE {entry} -> 'stays' END) k({park}))
     WHERE o.seq = ANY ($11::bigint[]) AND o.shard = ANY (ARRAY(SELECT f.shard FROM f))
-      AND (({entry} ->> 'outcome' = 'sent' AND {edited})
+      -- What stayed for an edit tells by `sent_as` alone that the settle was written before.
+      AND (({entry} ->> 'outcome' = 'sent' AND {edited} AND coalesce(o.sent_as, -1) < ({entry} ->> 'version')::bigint)
            OR ({entry} ->> 'version' = o.version::text
                AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))))
     RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
         o.edited, o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome,
         {entry} ->> 'receipt' AS receipt, ({entry} ->> 'version')::bigint AS sent_as,
         CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
+),
+-- Where the event stands already and is to get what a person has changed, what was there is kept, as an edit does: a relay may
+-- be sending it. Who and when are those of the edit that goes along.
+kept AS (
+    INSERT INTO {outbox_original} (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
+    SELECT b.seq, b.destination, b.version + 1, b.payload, b.payload_bytes, b.content_type, e.actor, e.edited_at
+    FROM (
+        SELECT p.seq, p.parks FROM p WHERE p.outcome = 'split' AND p.edited IS NOT NULL AND p.parks IS NOT NULL
+        UNION ALL
+        SELECT u.seq, u.parks FROM u WHERE u.edited IS NOT NULL AND u.parks IS NOT NULL
+    ) r
+    CROSS JOIN LATERAL (
+        SELECT t.seq, t.destination, t.version, t.payload, t.payload_bytes, t.content_type FROM {outbox_parked} t
+        WHERE t.seq = ANY (ARRAY[r.seq]) AND t.edited IS NULL
+          AND r.parks @> jsonb_build_array(jsonb_build_object('destination', t.destination))) b
+    CROSS JOIN LATERAL (
+        SELECT o.actor, o.edited_at FROM {outbox_original} o WHERE o.seq = ANY (ARRAY[r.seq])
+        ORDER BY o.edited_at DESC LIMIT 1) e
+    ON CONFLICT (seq, destination, version) DO UPDATE SET payload = excluded.payload,
+        payload_bytes = excluded.payload_bytes, content_type = excluded.content_type
 ),
 parked AS (
     INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, edited, {carried}, destination, dead,
@@ -85,14 +107,14 @@ parked AS (
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     -- What is there is this very event, and stays as it is. Where another comes in between, the null fails the settle, which is
     -- repeated. Looking it up instead would be quadratic under a plan that was made for an empty table.
-    -- What a person has changed goes along, as if it had been changed there.
+    -- What a person has changed goes along, as if it had been changed there, unless somebody has changed that.
     ON CONFLICT (seq, destination) DO UPDATE SET event_id = CASE
         WHEN (t.event_id, t.enqueued_at) IS NOT DISTINCT FROM (excluded.event_id, excluded.enqueued_at) THEN t.event_id END,
-        payload = CASE WHEN excluded.edited IS NULL THEN t.payload ELSE excluded.payload END,
-        payload_bytes = CASE WHEN excluded.edited IS NULL THEN t.payload_bytes ELSE excluded.payload_bytes END,
-        content_type = CASE WHEN excluded.edited IS NULL THEN t.content_type ELSE excluded.content_type END,
-        version = t.version + (excluded.edited IS NOT NULL)::integer,
-        edited = CASE WHEN excluded.edited IS NULL THEN t.edited ELSE t.version + 1 END
+        payload = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN excluded.payload ELSE t.payload END,
+        payload_bytes = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN excluded.payload_bytes ELSE t.payload_bytes END,
+        content_type = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN excluded.content_type ELSE t.content_type END,
+        version = t.version + (excluded.edited IS NOT NULL AND t.edited IS NULL)::integer,
+        edited = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN t.version + 1 ELSE t.edited END
 ),
 -- Whoever had the first of a key routed anew means those that wait behind it: each leads the next one, because all of them
 -- at once may be many. None of this settle is changed twice.

@@ -22,6 +22,7 @@ DROP INDEX {outbox_audit_event};
 ALTER TABLE {outbox_audit} DROP COLUMN event_id;
 ALTER TABLE {outbox_audit} DROP COLUMN job_id;
 ALTER TABLE {outbox_parked} DROP COLUMN error_group;
+ALTER TABLE {outbox_parked} DROP COLUMN sent_as;
 ALTER TABLE {outbox_parked} DROP COLUMN edited;
 -- The views of the step before this one are made by its own text, which writes its number again.
 DELETE FROM {outbox_migrations} WHERE version IN (2, 3);

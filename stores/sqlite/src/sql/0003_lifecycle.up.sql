@@ -1,6 +1,8 @@
--- What a failure has in common with others, and the version that the last edit of the payload made.
+-- What a failure has in common with others; the version that the last edit of the payload made; and the one at which a
+-- payload that was edited later was read and sent, so that a settle that says so again is a repeat.
 ALTER TABLE {outbox_parked} ADD COLUMN error_group TEXT;
 ALTER TABLE {outbox_parked} ADD COLUMN edited INTEGER;
+ALTER TABLE {outbox_parked} ADD COLUMN sent_as INTEGER;
 
 ALTER TABLE {outbox_audit} ADD COLUMN job_id TEXT;
 ALTER TABLE {outbox_audit} ADD COLUMN event_id TEXT;

@@ -32,8 +32,7 @@ const ALONE: Duration = Duration::from_millis(1);
 const LEAST: usize = 10;
 /// How many times as long as a step took the settles behind it go without one.
 const REST: u32 = 40;
-/// And no longer than this: on a slow disk a step of the least rows takes long, and the history must still become
-/// shorter faster than it grows.
+/// And no longer than this: on a slow disk a step of the least rows takes long, and a hundred rows a second go even so.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// Whether it has time. A person who purges by hand waits for it.

@@ -20,8 +20,8 @@ pub(crate) const REFUSE_PARKED: &str =
             first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
-/// The row at ?11 as a row for another destination. Where the event stands there already only what a person has changed
-/// of it is written, as if it had been changed there. How it had failed stays for people to read: without a kind,
+/// The row at ?11 as a row for another destination. Where the event stands there already, only what a person has changed
+/// of it is written, as if it had been changed there, unless somebody has changed that. How it had failed stays for people to read: without a kind,
 /// because one that has a kind is being refused, and without the time of the first failure, because it has not failed
 /// there.
 pub(crate) const PARK_PARKED: &str =
@@ -35,7 +35,20 @@ pub(crate) const PARK_PARKED: &str =
      FROM {outbox_parked} WHERE seq = ?1 AND destination = ?11
      ON CONFLICT (seq, destination) DO UPDATE SET payload = excluded.payload, payload_bytes = excluded.payload_bytes,
             content_type = excluded.content_type, version = version + 1, edited = version + 1
-     WHERE excluded.edited IS NOT NULL";
+     WHERE excluded.edited IS NOT NULL AND edited IS NULL";
+
+/// Keeps what stands at ?2 and is to get the payload of the row at ?3, as an edit does: a relay may be sending it. Who and
+/// when are those of the edit that goes along.
+pub(crate) const KEEP_ORIGINAL: &str =
+    "INSERT OR REPLACE INTO {outbox_original}
+         (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
+     SELECT t.seq, t.destination, t.version + 1, t.payload, t.payload_bytes, t.content_type, o.actor, o.edited_at
+     FROM {outbox_parked} t INDEXED BY {outbox_parked_place}
+     CROSS JOIN {outbox_parked} f INDEXED BY {outbox_parked_place}
+     CROSS JOIN {outbox_original} o
+     WHERE t.seq = ?1 AND t.destination = ?2 AND t.edited IS NULL
+       AND f.seq = ?1 AND f.destination = ?3 AND f.edited IS NOT NULL AND o.seq = ?1
+     ORDER BY o.edited_at DESC LIMIT 1";
 
 /// The next row of the line of the row at ?1 for ?2 goes on as if it were redriven itself. Whoever had the first of a
 /// key routed anew means those that wait behind it; each leads the next one, because all of them at once may be many.
@@ -99,6 +112,8 @@ impl Writer<'_> {
         if destination_text(park.destination.as_ref()) == from {
             return self.change_parked(place, from, park);
         }
+        let to = destination_text(park.destination.as_ref());
+        self.keep_original.execute(params![place, to, from])?;
         insert(&mut self.park_parked, place, park, self.standing.now, from)
     }
 }
