@@ -168,8 +168,8 @@ kinds! {
     IdReused = "id_reused" => Invalid, "Two events share one id: insert this one anew with its own, then discard it.";
     /// The destination is no longer in the configuration.
     RouteGone = "route_gone" => Invalid,
-        "Redrive to route it and those behind it anew, or put the destination back and redrive. A copy of a replay goes \
-         nowhere else: put its destination back and redrive, or discard it.";
+        "Redrive to route it and those behind it anew, or put the destination back and redrive. A copy of a replay \
+         goes nowhere else: put its destination back and redrive, or discard it.";
     /// Another event is parked at its place.
     PlaceTaken = "place_taken" => Invalid,
         "Places were given out twice: redrive or discard the other event at this place, then redrive this one.";

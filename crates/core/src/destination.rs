@@ -26,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A limit as a database holds it. Somebody may have written any number there: one that is out of range is none, and
-    /// stops nothing.
+    /// A limit as a database holds it. Somebody may have written any number there: one that is out of range is none,
+    /// and stops nothing.
     ///
     /// ```
     /// use postrider_core::Limits;

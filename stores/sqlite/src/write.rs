@@ -31,7 +31,8 @@ pub(crate) const PARK_QUEUED: &str =
             iif(?8 IS NULL, NULL, ?10), iif(?8 IS NULL, NULL, ?10), ?10, ?12, {carried}
      FROM {outbox} WHERE seq = ?1";
 
-pub(crate) const FIND_PARKED: &str = "SELECT version, replay_id IS NOT NULL, edited, sent_as FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
+pub(crate) const FIND_PARKED: &str = "SELECT version, replay_id IS NOT NULL, edited, sent_as
+     FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 
 pub(crate) const REMOVE_PARKED: &str = "DELETE FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2";
 

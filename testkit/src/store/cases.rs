@@ -1,9 +1,9 @@
 //! The list of all cases.
 
 use super::{
-    Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, faults,
-    find, history, hold, job, keep, lease, level_one, lines, operate, order, pages, parked, read, replay,
-    replayed, schedule, settle, share, takeover, versions, worded,
+    Case, Feature, audit, blocked, console, content, control, crash, deeds, doorbell, duty, edit, edit_anew,
+    faults, find, history, hold, job, keep, lease, level_one, lines, operate, order, pages, parked, read,
+    replay, replayed, schedule, settle, share, takeover, versions, worded,
 };
 
 cases! { $ store_suite, store, "Store"
@@ -225,12 +225,14 @@ cases! { $ store_suite, store, "Store"
         an_edited_row_is_no_duplicate_of_what_it_was [Console Edits];
         an_edit_may_be_for_one_destination [Console Edits];
         each_destination_shows_the_payload_that_goes_there [Console Edits];
-        an_edit_goes_along_when_it_is_routed_anew [Console Edits];
-        an_edit_goes_along_beside_an_attempt [Console Edits];
-        an_edit_does_not_replace_an_edit [Console Edits];
         an_edit_is_told_of_the_event_that_was_edited [Console Edits];
         an_edit_of_another_state_is_refused_with_it [Console Edits];
         an_edit_that_makes_no_event_changes_nothing [Console Edits];
+    }
+    edit_anew {
+        it_goes_along [Console Edits];
+        it_goes_along_beside_an_attempt [Console Edits Histories];
+        it_does_not_replace_an_edit [Console Edits];
     }
     control {
         a_pause_says_who [Console Controls];

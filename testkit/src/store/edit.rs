@@ -7,7 +7,7 @@ use postrider_core::{
     RecordedRoute, Settled, Status, StoreErrorKind, Then, What,
 };
 
-use super::bench::{Bench, Relay};
+use super::bench::Bench;
 use super::job::ANN;
 use super::keep::{everything, pages};
 use super::words::{dead, event, event_with, names, pairs, parks_as, refused, sent, to, waiting};
@@ -165,112 +165,6 @@ pub(super) async fn each_destination_shows_the_payload_that_goes_there(bench: Be
     assert_eq!(payloads(&bench, "a").await, wanted, "when it was sent");
 }
 
-/// Two of its destinations are gone, and it was edited for one of them: what a person wrote is what goes to the new
-/// one, whichever is routed first.
-pub(super) async fn an_edit_goes_along_when_it_is_routed_anew(bench: Bench) {
-    let events = [event("a", "k"), event("b", "l")];
-    let (relay, rows) = bench.queued(&events).await;
-    let json = "{\"n\":1}";
-    for (row, id) in rows.iter().zip(["a", "b"]) {
-        let parks = vec![refused("x", Duration::ZERO), refused("y", Duration::ZERO)];
-        assert_eq!(relay.settle_one(parks_as(row, parks)).await, Settled::Done);
-        let one = Edit {
-            destination: Some(to("y")),
-            ..change(id, json)
-        };
-        assert_eq!(bench.console().edit(one).await.expect("edited").touched, 1);
-    }
-    let mut due = relay.due().await;
-    assert_eq!(due.len(), 4);
-    due.sort_by_key(|row| (row.row.event_id.clone(), row.destination.clone()));
-    // Of the one the edited row is the last to be routed, of the other the first.
-    due.swap(2, 3);
-    for row in &due {
-        let split = Then::Split(vec![waiting("d")]);
-        assert_eq!(relay.settle_parked(row, split).await, Settled::Done);
-    }
-    let due = relay.due().await;
-    assert_eq!(names(&due), pairs(&[("a", "d"), ("b", "d")]));
-    for row in due {
-        let event = row.row.event.expect("an event");
-        assert_eq!(event.payload, Payload::Text(json.to_owned()), "{}", event.id);
-    }
-}
-
-/// A relay sends the row that stays while another one is routed to it. What it sent is on record, and what a person wrote
-/// is sent as well.
-pub(super) async fn an_edit_goes_along_beside_an_attempt(bench: Bench) {
-    let (relay, first) = parked_for_two(&bench).await;
-    let seen = relay
-        .due()
-        .await
-        .into_iter()
-        .find(|row| row.destination == Some(to("d")));
-    let seen = seen.expect("the row that stays");
-    let edited = edit_for(&bench, "x", 1).await;
-    route_anew(&relay, "x").await;
-    for settled in [Settled::Done, Settled::Gone] {
-        let again = relay.settle_parked(&seen, Then::Sent(Default::default())).await;
-        assert_eq!(again, settled, "a repeat changes nothing");
-        assert_eq!(
-            history(&bench).await,
-            std::slice::from_ref(&first),
-            "as it was read"
-        );
-    }
-    let due = relay.due().await.remove(0);
-    assert!(due.maybe_sent);
-    let settled = relay.settle_parked(&due, Then::Sent(Default::default())).await;
-    assert_eq!(settled, Settled::Done);
-    assert_eq!(history(&bench).await, [first.clone(), edited]);
-    assert_eq!(bench.console().stats().await.expect("stats").published, 2);
-    let original = shown(&bench, "a").await.original.expect("an original");
-    assert_eq!((original.payload, original.actor.as_str()), (first, ANN));
-}
-
-/// What a person wrote for the row that stays is not overwritten by what somebody wrote for another one.
-pub(super) async fn an_edit_does_not_replace_an_edit(bench: Bench) {
-    let (relay, _) = parked_for_two(&bench).await;
-    edit_for(&bench, "x", 1).await;
-    let meant = edit_for(&bench, "d", 2).await;
-    route_anew(&relay, "x").await;
-    let due = relay.due().await;
-    assert_eq!(names(&due), pairs(&[("a", "d")]));
-    let event = due.into_iter().next().and_then(|row| row.row.event.ok());
-    assert_eq!(event.expect("an event").payload, meant);
-}
-
-/// An event that was refused at `d` and at `x`, and its payload.
-async fn parked_for_two(bench: &Bench) -> (Relay, Payload) {
-    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
-    let parks = vec![refused("d", Duration::ZERO), refused("x", Duration::ZERO)];
-    assert_eq!(relay.settle_one(parks_as(&rows[0], parks)).await, Settled::Done);
-    let first = rows[0].event.as_ref().expect("an event").payload.clone();
-    (relay, first)
-}
-
-async fn edit_for(bench: &Bench, destination: &str, n: u32) -> Payload {
-    let json = format!("{{\"n\":{n}}}");
-    let one = Edit {
-        destination: Some(to(destination)),
-        ..change("a", &json)
-    };
-    assert_eq!(bench.console().edit(one).await.expect("edited").touched, 1);
-    Payload::Text(json)
-}
-
-/// Routes the row for a destination to `d`, where the event is parked already.
-async fn route_anew(relay: &Relay, destination: &str) {
-    let row = relay
-        .due()
-        .await
-        .into_iter()
-        .find(|row| row.destination == Some(to(destination)));
-    let split = Then::Split(vec![waiting("d")]);
-    let settled = relay.settle_parked(&row.expect("the row that goes"), split).await;
-    assert_eq!(settled, Settled::Done);
-}
-
 pub(super) async fn an_edit_is_told_of_the_event_that_was_edited(bench: Bench) {
     let relay = bench.relay("relay").await;
     for edited in [1, 0] {
@@ -367,7 +261,7 @@ pub(super) async fn an_edit_that_makes_no_event_changes_nothing(bench: Bench) {
     assert_eq!(entries.len(), audited);
 }
 
-fn change(id: &str, json: &str) -> Edit {
+pub(super) fn change(id: &str, json: &str) -> Edit {
     Edit {
         event_id: id.into(),
         destination: None,
@@ -384,7 +278,7 @@ async fn edit(bench: &Bench, id: &str, json: &str) -> Chunk {
 
 /// The payloads of the history, the oldest first. Pages are as small as can be: an archive of the history must have
 /// every row of an event that was sent more than once.
-async fn history(bench: &Bench) -> Vec<Payload> {
+pub(super) async fn history(bench: &Bench) -> Vec<Payload> {
     let ask = HistoryAsk {
         limit: 1,
         ..everything()
@@ -403,7 +297,7 @@ async fn payloads(bench: &Bench, id: &str) -> (Payload, Vec<(DestinationName, Op
     (record.event.expect("an event").payload, routes)
 }
 
-async fn shown(bench: &Bench, id: &str) -> EventRecord {
+pub(super) async fn shown(bench: &Bench, id: &str) -> EventRecord {
     let shown = bench.console().show(id.into()).await;
     shown.expect("shown").pop().expect("there is such an event")
 }

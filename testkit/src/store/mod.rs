@@ -62,6 +62,7 @@ mod deeds;
 mod doorbell;
 mod duty;
 mod edit;
+mod edit_anew;
 mod faults;
 mod find;
 mod history;

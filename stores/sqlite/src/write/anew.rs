@@ -20,10 +20,10 @@ pub(crate) const REFUSE_PARKED: &str =
             first_failed_at = coalesce(first_failed_at, ?3), last_failed_at = ?3
      WHERE seq = ?1 AND destination = ?2";
 
-/// The row at ?11 as a row for another destination. Where the event stands there already, only what a person has changed
-/// of it is written, as if it had been changed there, unless somebody has changed that. How it had failed stays for people to read: without a kind,
-/// because one that has a kind is being refused, and without the time of the first failure, because it has not failed
-/// there.
+/// The row at ?11 as a row for another destination. Where the event stands there already, only what a person has
+/// changed of it is written, as if it had been changed there, unless somebody has changed that. How it had failed stays
+/// for people to read: without a kind, because one that has a kind is being refused, and without the time of the first
+/// failure, because it has not failed there.
 pub(crate) const PARK_PARKED: &str =
     "INSERT INTO {outbox_parked} (seq, destination, lane, order_key, event_id, version, dead, next_attempt_at, attempts,
             failures, maybe_sent, error_kind, error_text, first_failed_at, last_failed_at, updated_at, error_group,
@@ -37,8 +37,8 @@ pub(crate) const PARK_PARKED: &str =
             content_type = excluded.content_type, version = version + 1, edited = version + 1
      WHERE excluded.edited IS NOT NULL AND edited IS NULL";
 
-/// Keeps what stands at ?2 and is to get the payload of the row at ?3, as an edit does: a relay may be sending it. Who and
-/// when are those of the edit that goes along.
+/// Keeps what stands at ?2 and is to get the payload of the row at ?3, as an edit does: a relay may be sending it. Who
+/// and when are those of the edit that goes along.
 pub(crate) const KEEP_ORIGINAL: &str =
     "INSERT OR REPLACE INTO {outbox_original}
          (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
