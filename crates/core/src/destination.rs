@@ -32,10 +32,11 @@ impl Limits {
     /// ```
     /// use postrider_core::Limits;
     /// assert_eq!(Limits::stored(Some(7)), Some(7));
-    /// assert_eq!(Limits::stored(Some(-1)), None);
+    /// assert_eq!(Limits::stored(Some(0)), None);
     /// ```
     pub fn stored(number: Option<i64>) -> Option<u32> {
-        number.and_then(|number| u32::try_from(number).ok())
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        number.filter(|number| *number > 0)
     }
 }
 

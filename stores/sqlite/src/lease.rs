@@ -254,17 +254,18 @@ fn controls(connection: &Connection, tables: &Tables) -> Result<Controls> {
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
     let mut controls = Controls::default();
-    while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
-        let paused: bool = row.get(1)?;
-        let limits = limits(row, 2)?;
+    while let Some(found) = rows.next()? {
+        // Somebody may have written any bytes there, which must not stop the outbox.
+        let name = row::lossy(found.get_ref(0)?);
+        let paused: bool = found.get(1)?;
+        let limits = limits(found, 2)?;
         controls.decide(&name, paused, limits);
     }
     let keys =
         tables.sql("SELECT order_key FROM {outbox_parked} WHERE seq < 0 AND lane = 0 ORDER BY seq LIMIT ?1");
     let mut statement = connection.prepare_cached(&keys)?;
     let limit = i64::try_from(Controls::KEYS).unwrap_or(i64::MAX);
-    let keys = statement.query_map([limit], |row| row.get::<_, String>(0))?;
+    let keys = statement.query_map([limit], |found| Ok(row::lossy(found.get_ref(0)?)))?;
     controls.paused_keys = keys
         .map(|key| key.map(OrderKey::new))
         .collect::<rusqlite::Result<_>>()?;

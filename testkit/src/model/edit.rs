@@ -73,10 +73,9 @@ impl Model {
 }
 
 fn changed(event: &Event, edit: &Edit) -> Event {
-    let content_type = edit.content_type.as_ref().or(event.content_type.as_ref());
     Event {
         payload: edit.payload.clone(),
-        content_type: content_type.cloned(),
+        content_type: edit.content_type_after(event.content_type.as_deref(), &event.payload),
         ..event.clone()
     }
 }

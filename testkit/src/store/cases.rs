@@ -224,6 +224,7 @@ cases! { $ store_suite, store, "Store"
         an_edit_beside_an_attempt_is_sent_as_well [Console Edits Histories];
         an_edited_row_is_no_duplicate_of_what_it_was [Console Edits];
         an_edit_may_be_for_one_destination [Console Edits];
+        an_edit_keeps_the_content_type [Console Edits];
         each_destination_shows_the_payload_that_goes_there [Console Edits];
         an_edit_is_told_of_the_event_that_was_edited [Console Edits];
         an_edit_of_another_state_is_refused_with_it [Console Edits];

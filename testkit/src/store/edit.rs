@@ -142,6 +142,32 @@ pub(super) async fn an_edit_may_be_for_one_destination(bench: Bench) {
     }
 }
 
+/// The type that a producer did not name follows from its payload, and an edit with bytes must not change it unsaid.
+pub(super) async fn an_edit_keeps_the_content_type(bench: Bench) {
+    let (relay, rows) = bench.parked(&[(event("a", "k"), dead(Some("d")))]).await;
+    let before = rows[0].event.as_ref().expect("an event");
+    assert_eq!(
+        (&before.content_type, before.content_type()),
+        (&None, "application/json")
+    );
+    let with = |payload: &'static [u8]| Edit {
+        payload: Payload::Bytes(payload.into()),
+        ..change("a", "")
+    };
+    let refused = bench.console().edit(with(b"\xff\xfe{}")).await;
+    assert_eq!(refused.expect_err("no JSON").kind(), StoreErrorKind::Invalid);
+    bench.console().edit(with(b"{\"n\":1}")).await.expect("edited");
+    let due = relay.due().await.remove(0).row.event.expect("an event");
+    assert_eq!(due.content_type(), "application/json");
+    let named = Edit {
+        content_type: Some("text/plain".to_owned()),
+        ..change("a", "no JSON")
+    };
+    bench.console().edit(named).await.expect("edited");
+    let due = relay.due().await.remove(0).row.event.expect("an event");
+    assert_eq!(due.content_type(), "text/plain");
+}
+
 /// A person who looks must see what each destination got.
 pub(super) async fn each_destination_shows_the_payload_that_goes_there(bench: Bench) {
     let (relay, rows) = bench.queued(&[event("a", "k")]).await;

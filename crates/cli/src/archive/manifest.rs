@@ -221,8 +221,12 @@ pub fn is_plain_file(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Whether a name leads to a file of its own folder and nowhere else: a manifest comes from wherever the archive does.
+/// Whether a name leads to a file of its own folder and nowhere else, and can be shown as it is: a manifest comes from
+/// wherever the archive does.
 fn is_plain(file: &str) -> bool {
+    if !file.chars().all(|letter| letter.is_ascii_graphic()) {
+        return false;
+    }
     let mut components = Path::new(file).components();
     matches!(
         (components.next(), components.next()),

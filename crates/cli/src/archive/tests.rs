@@ -66,6 +66,7 @@ fn a_manifest_names_files_of_its_own_folder_only_and_other_folders_are_left_alon
     for (file, is_fine) in [
         ("0001.jsonl.gz", true),
         ("../../shop.db", false),
+        ("\u{1b}[31mred", false),
         ("/etc/hosts", false),
         ("", false),
     ] {

@@ -136,6 +136,14 @@ impl Edit {
         }
     }
 
+    /// The content type of a row behind the edit, which had this one and this payload before. Where neither names one,
+    /// it is as it was even where text takes the place of bytes: what a consumer is told must not change unsaid.
+    pub fn content_type_after(&self, content_type: Option<&str>, before: &Payload) -> Option<String> {
+        let (was, is) = (before.default_content_type(), self.payload.default_content_type());
+        let named = self.content_type.as_deref().or(content_type);
+        named.or((was != is).then_some(was)).map(str::to_owned)
+    }
+
     /// Where to, and the payloads by their hashes, as JSON: what the audit keeps. What is in a payload is nobody's to
     /// read there.
     pub fn detail(&self, before: &[String]) -> String {

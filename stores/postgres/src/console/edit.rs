@@ -46,9 +46,10 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
         row::headers(row.try_get("headers")?).map_err(invalid)?;
         let stored = Stored::read(&row, 0)?;
         let hash = stored.event.payload.hash();
-        changed(stored.event, edit)?;
+        let kind = edit.content_type_after(stored.event.content_type.as_deref(), &stored.event.payload);
+        changed(stored.event, edit, kind.as_deref())?;
         let place = (row::place(stored.seq), row.try_get::<_, String>("destination")?);
-        if edit.dry_run || change(view, edit, &place).await? {
+        if edit.dry_run || change(view, edit, kind.as_deref(), &place).await? {
             was.push(hash);
             chunk.touched += 1;
         }
@@ -78,10 +79,10 @@ pub(super) async fn edit(view: &View, edit: &Edit) -> Result<Chunk> {
 }
 
 /// Checks the event that the row would be.
-fn changed(event: Event, edit: &Edit) -> Result<()> {
+fn changed(event: Event, edit: &Edit, kind: Option<&str>) -> Result<()> {
     let event = Event {
         payload: edit.payload.clone(),
-        content_type: edit.content_type.clone().or(event.content_type),
+        content_type: kind.map(str::to_owned),
         ..event
     };
     event.validate().map_err(|error| invalid(error.to_string()))?;
@@ -97,14 +98,14 @@ fn invalid(reason: String) -> Error {
     Edit::refused(&reason).into()
 }
 
-async fn change(view: &View, edit: &Edit, (place, name): &(i64, String)) -> Result<bool> {
+async fn change(view: &View, edit: &Edit, kind: Option<&str>, (place, name): &(i64, String)) -> Result<bool> {
     let (text, bytes) = match &edit.payload {
         Payload::Text(text) => (Some(text.as_str()), None),
         Payload::Bytes(bytes) => (None, Some(&bytes[..])),
         Payload::Tombstone => (None, None),
     };
     let sql = view.sql(&CHANGE.replace("{again}", AGAIN));
-    let kind = edit.content_type.as_deref().map(storable);
+    let kind = kind.map(storable);
     let changed = view
         .client()
         .execute(&sql, &[place, name, &text, &bytes, &kind, &storable(&edit.actor)])

@@ -6,6 +6,7 @@ use rusqlite::{Row, params};
 use super::{View, count, number, place_of};
 use crate::clock;
 use crate::error::Result;
+use crate::row::lossy;
 
 /// What is to be written down.
 pub(crate) struct Entry<'a> {
@@ -93,9 +94,9 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     let event_id: Option<String> = row.get(6)?;
     Ok(AuditEntry {
         at: at.unwrap_or(Timestamp(0)),
-        actor: row.get(1)?,
-        action: row.get(2)?,
-        detail: row.get(3)?,
+        actor: lossy(row.get_ref(1)?),
+        action: lossy(row.get_ref(2)?),
+        detail: lossy(row.get_ref(3)?),
         touched: count(row.get(4)?),
         job: job.map(|id| JobId::from(id.as_str())),
         event_id: event_id.map(EventId::from),

@@ -2,12 +2,13 @@
 
 use postrider_core::{Control, DestinationName, InForce, Limits, OrderKey, Scope, Timestamp};
 use rusqlite::params;
+use rusqlite::types::ValueRef;
 
 use super::View;
 use super::audit::{Entry, write_down};
 use crate::error::Result;
 use crate::lease;
-use crate::row::destination_text;
+use crate::row::{destination_text, lossy};
 
 /// Takes in what a person decided.
 pub(super) fn decide(view: &View<'_>, control: &Control, actor: &str) -> Result<()> {
@@ -116,7 +117,9 @@ pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
     let mut statement = view.tx.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
+        let name = lossy(row.get_ref(0)?);
+        let limited_by = row.get_ref(6)?;
+        let limited_by = (limited_by != ValueRef::Null).then(|| lossy(limited_by));
         found.push(InForce {
             scope: match name.as_str() {
                 "" => Scope::Outbox,
@@ -124,9 +127,9 @@ pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
             },
             paused: row.get(1)?,
             limits: lease::limits(row, 2)?,
-            actor: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+            actor: lossy(row.get_ref(4)?),
             since: Timestamp(row.get::<_, Option<i64>>(5)?.unwrap_or(0)),
-            limited: Option::zip(row.get(6)?, row.get::<_, Option<i64>>(7)?.map(Timestamp)),
+            limited: Option::zip(limited_by, row.get::<_, Option<i64>>(7)?.map(Timestamp)),
         });
     }
     found.extend(paused_keys(view)?);
@@ -141,10 +144,10 @@ fn paused_keys(view: &View<'_>) -> Result<Vec<InForce>> {
     let mut statement = view.tx.prepare_cached(&sql)?;
     let keys = statement.query_map([], |row| {
         Ok(InForce {
-            scope: Scope::Key(row.get(0)?),
+            scope: Scope::Key(lossy(row.get_ref(0)?)),
             paused: true,
             limits: Limits::default(),
-            actor: row.get(1)?,
+            actor: lossy(row.get_ref(1)?),
             since: Timestamp(row.get(2)?),
             limited: None,
         })

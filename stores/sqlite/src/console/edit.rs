@@ -2,13 +2,14 @@
 
 use postrider_core::{Chunk, Edit, Payload, Timestamp, Verb};
 use rusqlite::params;
+use rusqlite::types::ValueRef;
 
 use super::act::redrive;
 use super::arm::{Arm, Towards};
 use super::audit::{Entry, write_down};
 use super::{View, list};
 use crate::error::Result;
-use crate::row::Stored;
+use crate::row::{Stored, lossy};
 
 pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
     let filter = edit.filter();
@@ -85,12 +86,31 @@ fn change(view: &View<'_>, place: i64, destination: &str, edit: &Edit) -> Result
         Payload::Bytes(bytes) => (None, Some(bytes)),
         Payload::Tombstone => (None, None),
     };
+    let kind = content_type(view, place, destination, edit)?;
     let sql = view.sql(
-        "UPDATE {outbox_parked} SET payload = ?3, payload_bytes = ?4, content_type = coalesce(?5, content_type),
-                edited = version + 1
+        "UPDATE {outbox_parked} SET payload = ?3, payload_bytes = ?4, content_type = ?5, edited = version + 1
          WHERE seq = ?1 AND destination = ?2",
     );
-    let values = params![place, destination, text, bytes, edit.content_type];
+    let values = params![place, destination, text, bytes, kind];
     view.tx.execute(&sql, values)?;
     Ok(())
+}
+
+/// What counts is the column that the payload is in: text may be none, and then the row is no event, but it is not
+/// bytes.
+fn content_type(view: &View<'_>, place: i64, destination: &str, edit: &Edit) -> Result<Option<String>> {
+    let sql = view.sql(
+        "SELECT content_type, payload_bytes IS NOT NULL FROM {outbox_parked} WHERE seq = ?1 AND destination = ?2",
+    );
+    let mut statement = view.tx.prepare_cached(&sql)?;
+    let kind = statement.query_row(params![place, destination], |row| {
+        let before = match row.get(1)? {
+            true => Payload::Bytes(Default::default()),
+            false => Payload::Text(String::new()),
+        };
+        let stored = row.get_ref(0)?;
+        let stored = (stored != ValueRef::Null).then(|| lossy(stored));
+        Ok(edit.content_type_after(stored.as_deref(), &before))
+    })?;
+    Ok(kind)
 }
