@@ -111,11 +111,11 @@ const PINNED: &[(&str, &[&str])] = &[
     (
         settle::RECORD_AS_READ,
         &[
+            "SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)",
+            "SEARCH outbox_original USING COVERING INDEX sqlite_autoindex_outbox_original_1 (seq=? AND destination=? \
+             AND version>?)",
             "SEARCH outbox_original USING INDEX sqlite_autoindex_outbox_original_1 (seq=? AND destination=? AND \
              version>?)",
-            "SEARCH outbox_sent USING INTEGER PRIMARY KEY (rowid=?)",
-            // Of the one row that was found.
-            "SCAN o",
         ],
     ),
     (

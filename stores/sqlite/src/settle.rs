@@ -114,11 +114,10 @@ fn cancel(tx: &Transaction<'_>, tables: &Tables, hold: &Hold) -> bool {
 
 /// The row ?4 of the history as it was read, at the version ?3: before the first edit since. Where that was not kept
 /// (somebody has removed it by hand) the row stays as it is: without this it would become a tombstone.
-pub(crate) const RECORD_AS_READ: &str = "UPDATE {outbox_sent} SET payload = o.payload,
-         payload_bytes = o.payload_bytes, content_type = o.content_type
-     FROM (SELECT payload, payload_bytes, content_type FROM {outbox_original}
-         WHERE seq = ?1 AND destination = ?2 AND version > ?3 ORDER BY version LIMIT 1) o
-     WHERE id = ?4";
+pub(crate) const RECORD_AS_READ: &str = "UPDATE {outbox_sent} SET (payload, payload_bytes, content_type) = (
+         SELECT payload, payload_bytes, content_type FROM {outbox_original}
+         WHERE seq = ?1 AND destination = ?2 AND version > ?3 ORDER BY version LIMIT 1)
+     WHERE id = ?4 AND EXISTS (SELECT 1 FROM {outbox_original} WHERE seq = ?1 AND destination = ?2 AND version > ?3)";
 
 /// A row that was sent with the payload that was read, and is to be sent with the one that it has by now.
 pub(crate) const SEND_EDITED: &str =
