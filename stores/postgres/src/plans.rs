@@ -48,7 +48,8 @@ impl Planner {
             ("read", read::sql(&tables, true)),
             ("read_before", read::sql_before(&tables)),
             ("near", near::Near::new(&tables, true).sql().to_owned()),
-            ("settle", settle::sql(&tables, true)),
+            ("settle", settle::sql(&tables, true, false)),
+            ("settle_anew", settle::sql(&tables, true, true)),
             ("purge", tables.sql(crate::upkeep::PURGE)),
         ] {
             session

@@ -13,15 +13,43 @@ use crate::row;
 use crate::session::Session;
 use crate::write::{self, Written};
 
-/// The statement. Without a history nothing of it is mentioned.
-pub(crate) fn sql(tables: &Tables, history: bool) -> String {
+/// The statement, for the settles that have to do with it alone: what is mentioned costs every settle.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    usual: String,
+    /// With what comes of rows that are routed anew.
+    anew: String,
+}
+
+impl Statements {
+    pub(crate) fn new(tables: &Tables, history: bool) -> Self {
+        Self {
+            usual: sql(tables, history, false),
+            anew: sql(tables, history, true),
+        }
+    }
+
+    /// One of them, and its name in the session.
+    fn of(&self, settle: &Settle) -> (&'static str, &str) {
+        let mut parked = settle.parked.iter();
+        match parked.any(|entry| matches!(entry.then, Then::Split(_))) {
+            true => ("settle_anew", &self.anew),
+            false => ("settle", &self.usual),
+        }
+    }
+}
+
+/// Without a history nothing of it is mentioned.
+pub(crate) fn sql(tables: &Tables, history: bool, anew: bool) -> String {
     let history = if history {
         include_str!("sql/history.sql")
     } else {
         ""
     };
+    let anew = if anew { include_str!("sql/anew.sql") } else { "" };
     let template = include_str!("sql/settle.sql")
         .replace("{history}", history)
+        .replace("{anew}", anew)
         .replace("{taken}", write::TAKEN)
         .replace("{edited}", write::EDITED)
         .replace("{entry}", write::ENTRY)
@@ -34,15 +62,15 @@ pub(crate) fn sql(tables: &Tables, history: bool) -> String {
 pub(crate) async fn settle(
     session: &Session,
     tables: &Tables,
-    sql: &str,
+    statements: &Statements,
     settle: &Settle,
 ) -> Result<Vec<Settled>> {
     if settle.queued.is_empty() && settle.parked.is_empty() {
         return Ok(Vec::new());
     }
-    let written = Written::of(settle);
+    let ((name, sql), written) = (statements.of(settle), Written::of(settle));
     crash::point("settle.inside");
-    let mut answer = session.ask("settle", sql, &written.parameters()).await;
+    let mut answer = session.ask(name, sql, &written.parameters()).await;
     if answer
         .as_ref()
         .is_err_and(|error| error.is(&SqlState::CHECK_VIOLATION))
@@ -51,7 +79,7 @@ pub(crate) async fn settle(
         session
             .ask("maintain", &tables.sql("SELECT {outbox_maintain}()"), &[])
             .await?;
-        answer = session.ask("settle", sql, &written.parameters()).await;
+        answer = session.ask(name, sql, &written.parameters()).await;
     }
     let rows = answer?;
     let answer = rows.first().ok_or_else(|| {

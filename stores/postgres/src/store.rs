@@ -59,7 +59,7 @@ struct Inner {
     reads_by: read::Statements,
     /// How large the table of parked rows was when the last read looked.
     parked_pages: AtomicI64,
-    settle_sql: String,
+    settles_by: settle::Statements,
     identity: Arc<Identity>,
     horizon: Horizon,
     /// Where the search for due heads goes on at the next read.
@@ -120,7 +120,7 @@ impl PgStore {
             inner: Arc::new(Inner {
                 reads_by: read::Statements::new(&tables, &options),
                 parked_pages: AtomicI64::new(0),
-                settle_sql: settle::sql(&tables, options.history.is_some()),
+                settles_by: settle::Statements::new(&tables, options.history.is_some()),
                 writes: link(&address, Role::Relay, pooled),
                 operator: Operator::new(aside, Arc::clone(&seen)),
                 reads,
@@ -359,7 +359,7 @@ impl Store for PgStore {
                     session
                         .keep_up(inner.parked_pages.load(Ordering::Relaxed))
                         .await?;
-                    settle::settle(&session, &inner.tables, &inner.settle_sql, &settle).await
+                    settle::settle(&session, &inner.tables, &inner.settles_by, &settle).await
                 });
             settled.await
         })

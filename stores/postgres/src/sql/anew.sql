@@ -1,0 +1,34 @@
+-- Where the event stands already and is to get what a person has changed, what was there is kept, as an edit does: a relay may
+-- be sending it. Who and when are those of the edit that goes along.
+kept AS (
+    INSERT INTO {outbox_original} (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
+    SELECT b.seq, b.destination, b.version + 1, b.payload, b.payload_bytes, b.content_type, e.actor, e.edited_at
+    FROM (
+        SELECT p.seq, p.parks FROM p WHERE p.outcome = 'split' AND p.edited IS NOT NULL AND p.parks IS NOT NULL
+        UNION ALL
+        SELECT u.seq, u.parks FROM u WHERE u.edited IS NOT NULL AND u.parks IS NOT NULL
+    ) r
+    CROSS JOIN LATERAL (
+        SELECT t.seq, t.destination, t.version, t.payload, t.payload_bytes, t.content_type FROM {outbox_parked} t
+        WHERE t.seq = ANY (ARRAY[r.seq]) AND t.edited IS NULL
+          AND r.parks @> jsonb_build_array(jsonb_build_object('destination', t.destination))) b
+    CROSS JOIN LATERAL (
+        SELECT o.actor, o.edited_at FROM {outbox_original} o WHERE o.seq = ANY (ARRAY[r.seq])
+        ORDER BY o.edited_at DESC LIMIT 1) e
+    ON CONFLICT (seq, destination, version) DO UPDATE SET payload = excluded.payload,
+        payload_bytes = excluded.payload_bytes, content_type = excluded.content_type
+),
+-- Whoever had the first of a key routed anew means those that wait behind it: each leads the next one, because all of them
+-- at once may be many. None of this settle is changed twice.
+led AS (
+    UPDATE {outbox_parked} o SET redriven = true, version = o.version + 1, updated_at = now()
+    FROM p CROSS JOIN LATERAL (
+        SELECT n.seq FROM {outbox_parked} n
+        WHERE NOT n.dead AND {in_line n}
+          AND (n.shard, n.destination, n.line, n.lane, n.seq) > (p.shard, p.destination, md5(p.order_key)::uuid, p.lane, p.seq)
+          AND (n.shard, n.destination, n.line, n.lane) <= (p.shard, p.destination, md5(p.order_key)::uuid, p.lane)
+        ORDER BY n.shard, n.destination, n.line, n.lane, n.seq LIMIT 1
+    ) n
+    WHERE p.outcome = 'split' AND p.destination <> '' AND o.seq = ANY (ARRAY[n.seq]) AND o.destination = p.destination
+      AND {entry} IS NULL
+),
