@@ -1,6 +1,7 @@
 //! `postrider job`: long work that somebody began, and who goes on with it.
 
 use std::cmp::Reverse;
+use std::time::Instant;
 
 use postrider_core::{Filter, Job, JobId, JobKind, JobState, JobVerb, Status, StoreError, Verb};
 use serde_json::{Value, json};
@@ -187,14 +188,16 @@ pub async fn end_replays(opened: &Opened) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A step passes over so many rows that are not meant, and the end may be far.
+/// A step passes over so many rows that are not meant, and the end may be far. Each is followed by a rest as long as it
+/// was, because where one writes at a time producers wait for it.
 async fn end_replay(opened: &Opened, mut job: Job) -> Result<(), StoreError> {
     for _ in 0..PASSES {
-        let at = job.cursor.take();
+        let (at, began) = (job.cursor.take(), Instant::now());
         job = opened.console.step(job.id, 0).await?.job;
         if job.state != JobState::Running || job.cursor == at {
             break;
         }
+        tokio::time::sleep(began.elapsed()).await;
     }
     Ok(())
 }
