@@ -166,6 +166,10 @@ fn play(scenario: &Scenario, reduced: bool, keep: Option<&std::path::Path>) -> R
     tools::ensure_servers()?;
     let binary = release_binary("postrider")?;
     let stage = Stage::new(binary, reduced)?;
+    if !reduced {
+        // A build just before leaves gigabytes to be written, and every commit of a database waits behind them.
+        rustix::fs::sync();
+    }
     let outcome = (scenario.play)(&stage);
     if let Some(keep) = keep {
         stage.keep(keep)?;

@@ -225,13 +225,13 @@ impl Producer<'_> {
         while may() {
             let events = self.outbox.orders(self.place..self.place + LIVE, self.keys);
             let rows: Vec<String> = events.iter().map(Placed::values).collect();
-            let at = self.outbox.insert(&format!(
+            let written = self.outbox.insert(&format!(
                 "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload) VALUES {}",
                 rows.join(", ")
             ))?;
             for event in &events {
                 ledger.commit(&event.committed())?;
-                self.written.push((event.id.clone(), at));
+                self.written.push((event.id.clone(), written.began_us));
             }
             self.place += LIVE;
             // The rate itself is what is waited for.

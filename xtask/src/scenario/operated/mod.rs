@@ -54,6 +54,12 @@ pub(super) struct Operated<'a> {
     server: Option<Postgres>,
 }
 
+/// When an INSERT was made, in microseconds since 1970 by the clock of this machine.
+pub(super) struct Written {
+    pub(super) began_us: u64,
+    pub(super) committed_us: u64,
+}
+
 /// An arrival, as the file has it.
 #[derive(Deserialize)]
 pub(super) struct Line {
@@ -228,19 +234,30 @@ impl<'a> Operated<'a> {
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
     }
 
-    /// Runs an INSERT in a transaction of its own; gives the time just before it, in microseconds since 1970: what is
-    /// measured from there holds the commit, and none of the waiting for other writers.
-    pub(super) fn insert(&self, insert: &str) -> Result<u64> {
+    /// Runs an INSERT in a transaction of its own; gives the times just before it and just after its commit: what is
+    /// measured from the first holds the commit, and none of the waiting for other writers.
+    pub(super) fn insert(&self, insert: &str) -> Result<Written> {
         if self.server.is_some() {
             let at = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-            let printed = self.sql(&format!("{insert} RETURNING {at}"))?;
-            return Ok(printed.lines().next().unwrap_or_default().parse()?);
+            let printed = self.sql(&format!("{insert} RETURNING {at};\nSELECT {at}"))?;
+            let times = printed.lines().filter_map(|line| line.parse().ok());
+            // One of each row, and the last of the commit.
+            return match times.collect::<Vec<u64>>()[..] {
+                [began_us, .., committed_us] => Ok(Written {
+                    began_us,
+                    committed_us,
+                }),
+                _ => Err(Failure::new(format!("psql printed {printed:?} for an INSERT"))),
+            };
         }
         let connection = self.sqlite()?;
         connection.execute_batch("BEGIN IMMEDIATE")?;
-        let at = now_us();
+        let began_us = now_us();
         connection.execute_batch(&format!("{insert}; COMMIT"))?;
-        Ok(at)
+        Ok(Written {
+            began_us,
+            committed_us: now_us(),
+        })
     }
 
     /// The one number that a query gives.

@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) struct Overtaken {
     pub(super) times: Percentiles,
     pub(super) worst: f64,
+    /// What the database alone took of that, for the commit of their inserts.
+    pub(super) commits: Percentiles,
     /// What was queued before the first and behind the last of them.
     pub(super) before: u64,
     pub(super) after: u64,
@@ -43,9 +45,11 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
     })?;
     // The first of them only finds out that whoever watches is there.
     overtake(&outbox, &watch, 0)?;
-    let mut times = Vec::new();
+    let (mut times, mut commits) = (Vec::new(), Vec::new());
     for n in 1..=tries {
-        times.push(overtake(&outbox, &watch, n)?);
+        let (took, commit) = overtake(&outbox, &watch, n)?;
+        times.push(took);
+        commits.push(commit);
         // So that each meets the relay at another moment of its work.
         thread::sleep(BETWEEN);
     }
@@ -56,6 +60,7 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
     Ok(Overtaken {
         times: Percentiles::of(times)?,
         worst,
+        commits: Percentiles::of(commits)?,
         before,
         after,
     })
@@ -63,8 +68,9 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
 
 const QUEUED: &str = "SELECT count(*) FROM outbox";
 
-/// One high event: the milliseconds from before its insert, so that they hold the commit, to its arrival.
-fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<f64> {
+/// One high event: the milliseconds from before its insert, so that they hold the commit, to its arrival, and those of
+/// the commit.
+fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<(f64, f64)> {
     let id = format!("u-{n:03}");
     let written = outbox.insert(&format!(
         "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, priority)
@@ -73,7 +79,8 @@ fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<f64> {
     let seen = until("a high event has overtaken the others", PATIENCE, || {
         Ok(watch.newest(&id))
     })?;
-    Ok(seen.at_us.saturating_sub(written) as f64 / 1_000.0)
+    let until = |at_us: u64| at_us.saturating_sub(written.began_us) as f64 / 1_000.0;
+    Ok((until(seen.at_us), until(written.committed_us)))
 }
 
 /// Queues normal and low events in turn.
@@ -95,7 +102,7 @@ fn fill(outbox: &Operated<'_>, store: &str, events: u64) -> Result<()> {
     }
     // What the relay meets is a database at rest.
     let rest = match store {
-        "postgres" => "VACUUM ANALYZE outbox",
+        "postgres" => "VACUUM ANALYZE outbox;\nCHECKPOINT",
         _ => "PRAGMA wal_checkpoint(TRUNCATE)",
     };
     outbox.sql(rest).map(drop)
