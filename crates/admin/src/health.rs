@@ -300,12 +300,12 @@ fn stalled(seen: &Seen, after: &str) -> Option<Reason> {
         (Some(number), more) => {
             let least = if more { "at least " } else { "" };
             format!(
-                "{least}{number} stalled, refused for longer than {after}: `postrider dead list` shows them"
+                "{least}{number} stalled, refused or not tried for longer than {after}: see `postrider dead list`"
             )
         }
         (None, _) => format!(
-            "not known whether any is stalled, refused for longer than {after}: {} are refused, and the search among \
-             them was not finished within {}; `postrider dead list` searches for longer",
+            "not known whether any is stalled, refused or not tried for longer than {after}: {} are refused, and the \
+             search among them was not finished within {}; `postrider dead list` searches for longer",
             seen.stats.parked_as(Status::Retrying),
             shown(SEARCH)
         ),

@@ -73,7 +73,8 @@ pub enum Then {
     Duplicate,
     /// It stays, changed; only if the version is the one named.
     Again(Park),
-    /// It is routed anew: replaced by these, one a destination; only if the version is the one named. Where the event
+    /// It is routed anew: replaced by these, one a destination, and none of them its own, which would be
+    /// [`Again`](Self::Again); only if the version is the one named. Where the event
     /// is parked for one of them already, that row stays. If a person had edited the row that is replaced and nobody
     /// the one that stays, the payload goes along as by an edit: the version is raised, and what was there is kept, to
     /// be recorded if it was in flight. Where another event is, at the same place, nothing

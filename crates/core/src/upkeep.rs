@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    BoxFuture, Cursor, DestinationName, EventId, Job, JobId, Payload, RelayId, Seq, StoreError, Timestamp,
+    BoxFuture, Cursor, DestinationName, EventId, Job, JobId, Payload, RelayId, Seq, StoreError,
+    StoreErrorKind, Timestamp,
 };
 
 /// What the housekeeping of an outbox asks of its database.
@@ -73,7 +74,8 @@ pub trait Upkeep: Send + Sync {
 
     /// Puts rows of an archive where a replay finds them, and says how far the job has come, in one transaction. The
     /// cursors of such a job grow as texts. Rows that do not lead beyond where it is are there: somebody else goes on
-    /// with the same job, and they are not written again.
+    /// with the same job, and they are not written again. A row whose place the database cannot have is
+    /// [out of place](HistoryRow::out_of_place), and none of them is written.
     fn restore(
         &self,
         job: JobId,
@@ -335,6 +337,18 @@ pub struct HistoryRow {
     pub last_failed_at: Option<Timestamp>,
     /// When its destination had confirmed it, or when it was settled otherwise.
     pub published_at: Timestamp,
+}
+
+impl HistoryRow {
+    /// Of a row whose place no row of this database can have: it could not be replayed.
+    pub fn out_of_place(&self) -> StoreError {
+        let text = format!(
+            "{} has the place {}, which this database cannot have",
+            self.event_id, self.seq.0
+        );
+        let advice = "restore the archive into a database of the kind that it comes from";
+        StoreError::new(StoreErrorKind::Invalid, text).with_advice(advice)
+    }
 }
 
 /// A page of the history.

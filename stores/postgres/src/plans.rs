@@ -1,8 +1,9 @@
 //! Plans of the relay's statements: the same for empty, fresh, filled and badly analysed tables.
 
+mod anew;
 mod before;
 mod inbox;
-mod originals;
+mod purge;
 
 use postrider_core::Schema;
 use postrider_testkit::servers::Postgres;
@@ -114,6 +115,12 @@ impl Planner {
     }
 
     async fn settle(&self, count: usize) -> String {
+        self.settle_by("settle", count, (5, r#"{"5:d":{"outcome":"sent"}}"#))
+            .await
+    }
+
+    /// Queued rows from the first on, and a parked one with what becomes of it.
+    async fn settle_by(&self, statement: &str, count: usize, (parked, entries): (u64, &str)) -> String {
         let list = |text: &dyn Fn(usize) -> String| (1..=count).map(text).collect::<Vec<_>>().join(",");
         let shards = (0..SHARDS)
             .map(|shard| shard.to_string())
@@ -127,9 +134,9 @@ impl Planner {
             list(&|_| "NULL".to_owned()),
         );
         self.explain(&format!(
-            "settle('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', \
+            "{statement}('{{{shards}}}', '{{{tokens}}}', '{{{seqs}}}', '{{{ids}}}', '{{{ids}}}', '{{{outcomes}}}', \
              '{{{names}}}', '{{{nulls}}}',
-             '{{{nulls}}}', '{{{nulls}}}', '{{5}}', '{{\"5:d\":{{\"outcome\":\"sent\"}}}}', '{{}}')"
+             '{{{nulls}}}', '{{{nulls}}}', '{{{parked}}}', '{entries}', '{{}}')"
         ))
         .await
     }
@@ -289,22 +296,6 @@ fn check_settle(plan: &str) {
         );
     }
     assert!(!plan.contains("outbox_event_id_key"), "not by their id:\n{plan}");
-}
-
-/// A purge by hand opens no partition that is younger than what it removes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purge_passes_young_partitions_over() {
-    let planner = Planner::new().await;
-    let plan = planner.explain("purge(259200, 10, NULL, 1000)").await;
-    let removed = plan.matches("Subplans Removed: 9").count();
-    assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
-    // As people's statements are planned.
-    planner.run("SET enable_seqscan = off").await;
-    let plan = planner.explain("purge(-86400, 10, NULL, 1000)").await;
-    assert!(
-        !plan.contains("Bitmap Index Scan"),
-        "no index leads to what is old:\n{plan}"
-    );
 }
 
 /// How many rows a step of a plan gave, each time on average.

@@ -13,11 +13,11 @@ use crate::row;
 use crate::session::Session;
 use crate::write::{self, Written};
 
-/// The statement, for the settles that have to do with it alone: what is mentioned costs every settle.
+/// The statement in two forms: what is mentioned in one costs every settle, whether it has to do with it or not.
 #[derive(Debug)]
 pub(crate) struct Statements {
     usual: String,
-    /// With what comes of rows that are routed anew.
+    /// With what comes of rows that are routed anew, for settles with such rows.
     anew: String,
 }
 

@@ -128,7 +128,7 @@ impl WrittenParked {
             Then::Sent(receipt) => json!({"outcome": "sent", "receipt": receipt.0.as_deref().map(storable)}),
             Then::Duplicate => json!({"outcome": "duplicate"}),
             Then::Again(stays) => json!({"outcome": "again", "stays": park(stays)}),
-            Then::Split(parks) => split(entry, parks),
+            Then::Split(parks) => split(parks),
         };
         written["n"] = n.into();
         written["version"] = entry.version.into();
@@ -147,20 +147,12 @@ fn is_published(written: &Value) -> bool {
     written["outcome"] == "sent" || written["outcome"] == "duplicate"
 }
 
-/// One of the rows that replace this one may be this one: it is changed, and the others are put beside it.
-fn split(entry: &SettleParked, parks: &[Park]) -> Value {
-    let from = destination_text(entry.destination.as_ref());
-    let (stays, beside): (Vec<&Park>, Vec<&Park>) = parks
-        .iter()
-        .partition(|one| destination_text(one.destination.as_ref()) == from);
-    let mut written = match stays.first() {
-        Some(stays) => json!({"outcome": "again", "stays": park(stays)}),
-        None => json!({"outcome": "split"}),
-    };
-    if !beside.is_empty() {
-        written["beside"] = beside.into_iter().map(park).collect();
+/// Replaced by nothing, it has nothing beside it.
+fn split(parks: &[Park]) -> Value {
+    match parks.is_empty() {
+        true => json!({"outcome": "split"}),
+        false => json!({"outcome": "split", "beside": parks.iter().map(park).collect::<Value>()}),
     }
-    written
 }
 
 fn list(values: impl Iterator<Item = Value>) -> Option<String> {

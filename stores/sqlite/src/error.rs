@@ -48,7 +48,14 @@ pub(crate) fn store_error(error: rusqlite::Error, doing: &str) -> StoreError {
         StoreErrorKind::Schema => format!("{doing}: the outbox tables are missing or of another version"),
         _ => format!("{doing} failed"),
     };
-    StoreError::new(kind, text).with_source(error)
+    let is_strange = error.sqlite_error_code() == Some(ErrorCode::NotADatabase);
+    let told = StoreError::new(kind, text).with_source(error);
+    match is_strange {
+        true => told.with_advice(
+            "check the url: the file is no database of SQLite; if it was one, restore it from a backup",
+        ),
+        false => told,
+    }
 }
 
 /// What kind of trouble an error of the driver is: for services whose own statements fail on the same database.

@@ -172,10 +172,19 @@ fn lane(sign: i64) -> Lane {
     Lane::of(sign)
 }
 
+/// A text column; what is not valid in it is shown as such.
 pub(crate) fn lossy(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
+    }
+}
+
+/// The same of a column that may have nothing.
+pub(crate) fn lossy_or_none(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Text(_) | ValueRef::Blob(_) => Some(lossy(value)),
+        _ => None,
     }
 }
 

@@ -66,6 +66,10 @@ impl Upkeep for MemoryStore {
         cursor: Cursor,
     ) -> BoxFuture<'_, Result<Job, StoreError>> {
         Box::pin(async move {
+            // A cursor has no more room than a place of SQL.
+            if let Some(strange) = rows.iter().find(|row| row.seq.0 >= i64::MAX as u128) {
+                return Err(strange.out_of_place());
+            }
             let restored = self.with_model(|model, now| model.restore(now, &job, &rows, cursor));
             restored.ok_or_else(|| Job::unknown(&job))
         })

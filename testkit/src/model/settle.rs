@@ -138,7 +138,13 @@ impl Model {
                 parked.write(now, park);
                 parked.version += 1;
             }
-            Then::Split(parks) => self.split(now, &place, parks),
+            Then::Split(parks) => {
+                assert!(
+                    parks.iter().all(|park| park.destination != entry.destination),
+                    "a row that is routed anew leaves its destination; one that stays is changed"
+                );
+                self.split(now, &place, parks);
+            }
         }
         Settled::Done
     }

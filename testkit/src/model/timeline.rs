@@ -15,8 +15,8 @@ impl Model {
         for record in &mut shown {
             record.timeline = self.timeline(record, &edits);
             self.name_heads(now, record);
-            let mut originals = self.originals.iter();
-            if let Some((_, original)) = originals.find(|((seq, _), _)| *seq == record.seq) {
+            let own = self.originals.iter().filter(|((seq, _), _)| *seq == record.seq);
+            if let Some((_, original)) = own.min_by_key(|(_, original)| original.edited_at) {
                 record.set_original(original.clone());
             }
         }

@@ -234,6 +234,7 @@ cases! { $ store_suite, store, "Store"
         it_goes_along [Console Edits];
         it_goes_along_beside_an_attempt [Console Edits Histories];
         it_does_not_replace_an_edit [Console Edits];
+        the_original_is_what_the_producer_wrote [Console Edits];
     }
     control {
         a_pause_says_who [Console Controls];
@@ -317,6 +318,7 @@ cases! { $ store_suite, store, "Store"
     }
     history {
         what_was_restored_has_its_own_term [Console Purges Histories Jobs];
+        a_place_that_no_row_can_have_is_not_restored [Console Copies Histories];
         what_was_restored_is_written_down [Console Histories Jobs Audits];
         history_pages_give_every_row_once [Console Histories];
         history_is_asked_for_by_time [Console Histories];

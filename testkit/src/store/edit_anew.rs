@@ -84,6 +84,23 @@ pub(super) async fn it_does_not_replace_an_edit(bench: Bench) {
     assert_eq!(event.expect("an event").payload, meant);
 }
 
+/// Edited, routed anew, refused there and edited again: the first of the edits tells, whatever the names of the
+/// destinations are.
+pub(super) async fn the_original_is_what_the_producer_wrote(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let parks = vec![refused("x", Duration::ZERO)];
+    assert_eq!(relay.settle_one(parks_as(&rows[0], parks)).await, Settled::Done);
+    let first = rows[0].event.as_ref().expect("an event").payload.clone();
+    edit_for(&bench, "x", 1).await;
+    route_anew(&relay, "x").await;
+    let due = relay.due().await.remove(0);
+    let again = Then::Again(refused("d", Duration::ZERO));
+    assert_eq!(relay.settle_parked(&due, again).await, Settled::Done);
+    edit_for(&bench, "d", 2).await;
+    let original = shown(&bench, "a").await.original.expect("an original");
+    assert_eq!(original.payload, first);
+}
+
 /// An event that was refused at `d` and at `x`, and its payload.
 async fn parked_for_two(bench: &Bench) -> (Relay, Payload) {
     let (relay, rows) = bench.queued(&[event("a", "k")]).await;

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Cursor, Filter, HistoryAsk, HistoryRow, JobId, JobKind, JobState, Kept, Leaves, Payload, Restore,
-    Timestamp,
+    Cursor, Filter, HistoryAsk, HistoryRow, JobId, JobKind, JobState, Kept, Leaves, Payload, Replay, Restore,
+    Seq, StoreErrorKind, Timestamp,
 };
 
 use super::bench::Bench;
-use super::job::{ANN, begun, found};
+use super::job::{ANN, begun, found, to_the_end};
 use super::keep::{HOUR, everything, history, pages, purge, sent_ids};
-use super::words::{dead, event, event_with, sent};
+use super::replay;
+use super::words::{dead, event, event_with, pairs, sent};
 use crate::wait::eventually;
 
 pub(super) async fn history_pages_give_every_row_once(bench: Bench) {
@@ -264,4 +265,35 @@ pub(super) async fn what_was_restored_is_written_down(bench: Bench) {
         .collect();
     let begun = (ANN, "begin_job", 0, Some(job.id.clone()));
     assert_eq!(told, [(ANN, "restore", 2, Some(job.id)), begun]);
+}
+
+/// An archive may come from a database of another kind, or out of somebody's hands: what could not be replayed is not
+/// taken in as if it could.
+pub(super) async fn a_place_that_no_row_can_have_is_not_restored(bench: Bench) {
+    let relay = replay::history(&bench, &[event("a", "k"), event("b", "k")]).await;
+    for place in [i64::MAX as u128, 1 << 80] {
+        let mut rows = pages(&bench, everything()).await;
+        rows[1].seq = Seq(place);
+        let job = begun(&bench, JobKind::Restore(Restore::default()), Filter::default()).await;
+        let end = Cursor("2".to_owned());
+        if let Err(error) = bench.upkeep().restore(job.id.clone(), rows, end.clone()).await {
+            assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error}");
+            assert_eq!(bench.upkeep().restored(job.id).await.expect("a number"), 0);
+            continue;
+        }
+        bench
+            .upkeep()
+            .mark(job.id.clone(), end, 0, true)
+            .await
+            .expect("done");
+        let again = Replay {
+            restored: Some(job.id),
+            ..Replay::default()
+        };
+        let replayed = replay::replay(&bench, again, Filter::default()).await;
+        let both = pairs(&[("a", "d"), ("b", "d")]);
+        assert_eq!(replay::copies(&bench, &relay, &replayed).await, both);
+        let ended = to_the_end(&bench.console(), &replayed.id, 10).await;
+        assert_eq!((ended.state, ended.touched), (JobState::Done, 2));
+    }
 }

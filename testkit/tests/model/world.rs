@@ -197,7 +197,11 @@ impl World {
                 destination,
                 ..park(None, dead, wait)
             }),
-            How::Split => Then::Split(vec![park(Some(0), false, 0), park(Some(1), false, 0)]),
+            How::Split => {
+                let mut parks = vec![park(Some(0), false, 0), park(Some(1), false, 0)];
+                parks.retain(|park| park.destination != destination);
+                Then::Split(parks)
+            }
         };
         let needs_version = matches!(then, Then::Again(_) | Then::Split(_));
         let settle = Settle {

@@ -102,6 +102,22 @@ impl Manifest {
 }
 
 impl Folder {
+    /// Whether every file is there, as long as it was. What is in them is read by a verify alone: it takes as long as
+    /// the archive is large.
+    pub fn is_complete(&self) -> Result<(), Failure> {
+        for part in &self.manifest.parts {
+            let path = self.path.join(&part.file);
+            let found = fs::metadata(&path);
+            if !found.is_ok_and(|found| found.is_file() && found.len() == part.bytes) {
+                let text = format!("{} is missing, or is not as it was written", path.display());
+                let advice = "put it back from another copy, or move its folder away if there is none; until then \
+                              nothing is removed because of this archive";
+                return Err(Failure::found(text).advice(advice));
+            }
+        }
+        Ok(())
+    }
+
     /// What lies in the folder and is not in its manifest.
     pub fn strangers(&self) -> Result<Vec<PathBuf>, Failure> {
         let unreadable = |error| unreadable(&self.path, &error);

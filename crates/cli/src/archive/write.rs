@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use postrider_core::{BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio_util::sync::CancellationToken;
 
 use super::line;
 use super::manifest::{
@@ -34,6 +35,13 @@ pub trait Leave: Send {
     fn to_go_on(&mut self) -> BoxFuture<'_, bool>;
 }
 
+/// Goes on until somebody stops it.
+impl Leave for CancellationToken {
+    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(!self.is_cancelled()))
+    }
+}
+
 /// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -42,9 +50,14 @@ pub struct Written {
     pub folder: Option<PathBuf>,
 }
 
-/// Until when the archive of an outbox covers its history; none: there is none yet.
+/// Until when the archive of an outbox covers its history; none: there is none yet. History is removed because it says
+/// so: an archive that has lost a file says nothing.
 pub fn archived_until(dir: &Path, outbox: &str) -> Result<Option<Timestamp>, Failure> {
-    let last = last_folder(&dir.join(outbox), outbox)?;
+    let dir = dir.join(outbox);
+    let last = last_folder(&dir, outbox)?;
+    for path in manifest::folders(&dir)? {
+        manifest::open(&path)?.is_complete()?;
+    }
     Ok(last.map(|folder| Timestamp(folder.manifest.until)))
 }
 

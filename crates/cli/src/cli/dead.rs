@@ -21,7 +21,8 @@ limits restart it first, then redrive.";
 pub enum DeadCommand {
     /// List dead and stalled events with what went wrong and what to do
     ///
-    /// Stalled: refused again and again for longer than relay.stalled_after, and still tried.
+    /// Stalled: refused again and again for longer than relay.stalled_after, and still tried; or redriven, and not come
+    /// to for that long.
     #[command(after_long_help = "\
 Examples:
   postrider dead list
@@ -55,7 +56,8 @@ Exit code 1 if there is no dead or refused event with that id.")]
     },
     /// Send dead and refused events again
     ///
-    /// Routes them anew. One that stands behind another of its key waits for it. What matches a filter is a job: Ctrl-C
+    /// To where they were to go, by today's configuration; one whose destination is gone, or that had none, is routed
+    /// anew. One that stands behind another of its key waits for it. What matches a filter is a job: Ctrl-C
     /// pauses it, and `postrider job resume` goes on, also after a crash.
     #[command(after_long_help = "\
 Examples:

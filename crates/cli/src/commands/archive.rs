@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postrider_core::{BoxFuture, Job, JobId, JobState, Restore, Timestamp};
+use postrider_core::{Job, JobId, JobState, Restore, Timestamp};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::ask::actor;
 use super::job::{goes_on_by, sent_by};
 use super::progress::Progress;
 use super::replay::in_order;
-use crate::archive::{self, Leave, SETTLED};
+use crate::archive::{self, SETTLED};
 use crate::cli::{ArchiveArgs, ArchiveCommand};
 use crate::config::{Config, duration};
 use crate::failure::{Done, Failure};
@@ -39,15 +38,6 @@ pub async fn archive(config: &Config, out: Output, command: &ArchiveCommand) -> 
     }
 }
 
-/// Goes on until somebody stops it.
-struct UntilStopped(CancellationToken);
-
-impl Leave for UntilStopped {
-    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
-        Box::pin(std::future::ready(!self.0.is_cancelled()))
-    }
-}
-
 async fn write(
     config: &Config,
     out: Output,
@@ -61,7 +51,7 @@ async fn write(
         return Err(Failure::input(text).advice(advice));
     }
     let dir = dir(config, place)?;
-    let mut leave = UntilStopped(signal::stop_token());
+    let mut leave = signal::stop_token();
     let age = i64::try_from(older_than.as_micros()).unwrap_or(i64::MAX);
     let until = Timestamp(Timestamp::now().0.saturating_sub(age));
     for (name, outbox) in wire::chosen(config, place.outbox.outbox.as_deref())? {

@@ -24,6 +24,8 @@ pub struct Paused {
     id: String,
     by: InForce,
     resumed_by: String,
+    /// Within which time relays hear of it, where some may not have yet.
+    heard_within: Option<String>,
 }
 
 /// What was sent again and does not go at once.
@@ -102,6 +104,7 @@ pub async fn stays(
         let paused = beside.paused(&outbox.name, &sent).map(|one| Paused {
             id: id.to_owned(),
             by: one.clone(),
+            heard_within: control::is_fresh(config, one),
             resumed_by: control::undone_by(config, &outbox.name, &one.scope),
         });
         stays.paused.extend(paused);
@@ -113,12 +116,16 @@ impl Paused {
     pub fn value(&self) -> Value {
         let mut value = control::value(&self.by);
         value["event_id"] = self.id.as_str().into();
+        value["may_still_go"] = self.heard_within.is_some().into();
         value
     }
 
     pub fn text(&self, dry_run: bool) -> String {
+        let may_go = self.heard_within.as_ref().map_or_else(String::new, |within| {
+            format!("; relays hear of a pause within {within}, and this one is younger: it may still go")
+        });
         format!(
-            "{} {} where it is: {} is paused, and `{}` lets it go on",
+            "{} {} where it is: {} is paused, and `{}` lets it go on{may_go}",
             cell(&self.id),
             if dry_run { "would stay" } else { "stays" },
             control::said(&self.by.scope),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope, limits};
+use postrider_core::{Control, DestinationName, InForce, Limits, Route, Scope, Timestamp, limits};
 use serde_json::{Value, json};
 
 use super::ask::actor;
@@ -24,6 +24,10 @@ pub async fn pause(config: &Config, out: Output, args: &PauseArgs) -> Result<Don
         Scope::Key(key) if key.is_empty() || key.chars().count() > LONGEST_KEY => {
             let text = format!("no event has a key of {} characters", key.chars().count());
             return Err(Failure::input(text).advice("`postrider show ID` has the key of an event"));
+        }
+        Scope::Key(key) if key.chars().any(char::is_control) => {
+            let failure = Failure::input("no event has a key with control characters");
+            return Err(failure.advice("`postrider show ID` has the key of an event"));
         }
         Scope::Outbox | Scope::Key(_) => {}
     }
@@ -125,8 +129,20 @@ pub async fn limit(config: &Config, out: Output, args: &LimitArgs) -> Result<Don
 
 /// A relay hears of a decision when it renews its lease, in thirds of it; to the whole second above.
 fn obeyed_within(config: &Config) -> String {
-    let renewal = config.relay.settings.lease.as_secs_f64() / 3.0;
-    duration::show(Duration::from_secs(renewal.ceil() as u64))
+    duration::show(renewal(config))
+}
+
+fn renewal(config: &Config) -> Duration {
+    Duration::from_secs((config.relay.settings.lease.as_secs_f64() / 3.0).ceil() as u64)
+}
+
+/// For how long a pause may still be unknown to some relay; none: it is known, or every read looks for it. By the clock
+/// of this machine, which is good enough for a warning.
+pub fn is_fresh(config: &Config, pause: &InForce) -> Option<String> {
+    let age = Timestamp::now().0.saturating_sub(pause.since.0);
+    let age = Duration::from_micros(u64::try_from(age).unwrap_or(0));
+    let is_heard_of = matches!(pause.scope, Scope::Key(_)) || age > renewal(config);
+    (!is_heard_of).then(|| obeyed_within(config))
 }
 
 /// What takes a pause back; with several outboxes it has to say in which.

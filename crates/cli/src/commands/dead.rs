@@ -84,6 +84,7 @@ pub async fn list(
     let words = Words {
         none: (!unread.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
+        missed: "more",
         narrow: "--key, --type or --kind",
     };
     rest.tell(out, !entries.is_empty(), &words)?;
@@ -93,6 +94,7 @@ pub async fn list(
 fn state(route: &RecordedRoute) -> &'static str {
     match route.status {
         Status::DeadLetter => "dead",
+        _ if route.failures == 0 => "stalled, not tried since it was redriven",
         _ => "stalled",
     }
 }
@@ -198,6 +200,7 @@ pub async fn groups(config: &Config, out: Output, args: &DeadArgs) -> Result<Don
     let words = Words {
         none: (!unread.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({limit}), or narrow the filter"),
+        missed: "more",
         narrow: "--destination or --kind",
     };
     rest.tell(out, is_any, &words)?;

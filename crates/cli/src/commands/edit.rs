@@ -6,6 +6,7 @@ use postrider_core::{Chunk, DestinationName, Edit, EventId, Payload, Status, Ver
 
 use super::ask::{actor, confirm};
 use super::behind;
+use super::bounded;
 use super::named::{only_in, refuse};
 use super::total::Total;
 use crate::args::EditArgs;
@@ -77,10 +78,7 @@ fn payload(args: &EditArgs) -> Result<Payload, Failure> {
     let Some(path) = &args.payload_file else {
         return Ok(Payload::Tombstone);
     };
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::input(format!("cannot read the payload from {}", path.display())).because(&error)
-    })?;
-    Ok(match String::from_utf8(bytes) {
+    Ok(match String::from_utf8(bounded::payload(path)?) {
         Ok(text) => Payload::Text(text),
         Err(error) => Payload::Bytes(error.into_bytes().into()),
     })

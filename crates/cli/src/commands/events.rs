@@ -65,6 +65,7 @@ pub async fn events(config: &Config, out: Output, args: &EventsArgs) -> Result<D
     let words = Words {
         none: (!failed.is_some()).then_some(none),
         more: format!("… and more: raise --limit ({}), or narrow the filter", args.limit),
+        missed: "more",
         narrow: "--status, --key or --type",
     };
     rest.tell(out, is_any, &words)?;

@@ -94,6 +94,9 @@ async fn holds(outbox: &Opened, pause: &InForce, left: &Filter, began: Instant) 
         },
         Scope::Destination(_) | Scope::Key(_) => return Ok(false),
     };
+    if began.elapsed() >= PATIENCE {
+        return Ok(false);
+    }
     let mut is_any = false;
     let look = |events: &[EventRecord]| {
         is_any |= !events.is_empty();

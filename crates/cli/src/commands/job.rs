@@ -10,6 +10,7 @@ use super::ask::actor;
 use super::drive::{Drive, Driven};
 use super::merge::merged;
 use super::page::through;
+use crate::archive::Leave;
 use crate::cli::JobArg;
 use crate::config::Config;
 use crate::failure::{Done, Failed, Failure};
@@ -177,12 +178,12 @@ pub async fn copies(opened: &Opened, job: &Job, status: Status) -> Result<u64, F
 
 /// Writes down that replays are done whose copies are gone, and whose driver is: nobody else does, and what is not
 /// written down stays for ever.
-pub async fn end_replays(opened: &Opened) -> Result<(), Failure> {
+pub async fn end_replays(opened: &Opened, leave: &mut dyn Leave) -> Result<(), Failure> {
     let failed = |error| Failure::store(&opened.name, &error);
     for job in opened.console.jobs(None, JOBS).await.map_err(failed)? {
         let may_end = matches!(job.state, JobState::Running | JobState::Done);
         if may_end && matches!(job.kind, JobKind::Replay(_)) {
-            end_replay(opened, job).await.map_err(failed)?;
+            end_replay(opened, job, leave).await.map_err(failed)?;
         }
     }
     Ok(())
@@ -190,8 +191,11 @@ pub async fn end_replays(opened: &Opened) -> Result<(), Failure> {
 
 /// A step passes over so many rows that are not meant, and the end may be far. Each is followed by a rest as long as it
 /// was, because where one writes at a time producers wait for it.
-async fn end_replay(opened: &Opened, mut job: Job) -> Result<(), StoreError> {
+async fn end_replay(opened: &Opened, mut job: Job, leave: &mut dyn Leave) -> Result<(), StoreError> {
     for _ in 0..PASSES {
+        if !leave.to_go_on().await {
+            break;
+        }
         let (at, began) = (job.cursor.take(), Instant::now());
         job = opened.console.step(job.id, 0).await?.job;
         if job.state != JobState::Running || job.cursor == at {

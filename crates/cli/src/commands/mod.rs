@@ -5,6 +5,7 @@ pub mod archive;
 mod ask;
 pub mod audit;
 mod behind;
+mod bounded;
 pub mod config;
 pub mod control;
 pub mod dead;

@@ -30,6 +30,8 @@ pub struct Words<'a> {
     pub none: Option<&'a str>,
     /// That a higher limit gives more.
     pub more: String,
+    /// What it may lack of what was asked for where the search gave up.
+    pub missed: &'a str,
     /// The options that make the search of this listing shorter.
     pub narrow: &'a str,
 }
@@ -58,9 +60,9 @@ impl Rest {
 
     /// That there is none is known only at the end of the search.
     fn lines(self, found: bool, words: &Words<'_>) -> Vec<String> {
-        let (seconds, unfinished) = (PATIENCE.as_secs(), unfinished(words.narrow));
+        let (seconds, missed, unfinished) = (PATIENCE.as_secs(), words.missed, unfinished(words.narrow));
         let unknown = match found {
-            true => format!("… and perhaps more, {seconds} s were not enough: {unfinished}"),
+            true => format!("… and perhaps {missed}, {seconds} s were not enough: {unfinished}"),
             false => format!("nothing found so far, in {seconds} s: {unfinished}"),
         };
         let none = words.none.filter(|_| !found && !self.is_unknown);
@@ -78,6 +80,7 @@ impl Rest {
             json!({
                 "partial": true,
                 "searched_seconds": PATIENCE.as_secs(),
+                "perhaps_missing": words.missed,
                 "advice": unfinished(words.narrow),
             })
         })
@@ -184,6 +187,7 @@ mod tests {
         Words {
             none: Some("no dead events"),
             more: "… and more: raise --limit".to_owned(),
+            missed: "more",
             narrow: "--key or --type",
         }
     }

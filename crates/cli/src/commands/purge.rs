@@ -142,7 +142,7 @@ impl Chosen {
         stop: &CancellationToken,
     ) -> Result<Removed, Failure> {
         if self.kept == Kept::Jobs {
-            job::end_replays(&self.opened).await?;
+            job::end_replays(&self.opened, &mut stop.clone()).await?;
         }
         let begun = Instant::now();
         let mut progress = Progress::new(out, None);

@@ -56,6 +56,8 @@ pub async fn list(config: &Config, out: Output, args: &FilterArgs, limit: u32) -
     let words = Words {
         none: (!failed.is_some()).then_some("nothing is scheduled"),
         more: format!("… and later ones: raise --limit ({limit}), or narrow the filter"),
+        // It is in the order of time, which no search is.
+        missed: "earlier ones",
         narrow: "--key or --type",
     };
     rest.tell(out, is_any, &words)?;

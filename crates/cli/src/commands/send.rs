@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::bounded;
 use crate::args::SendArgs;
 use crate::config::Config;
 use crate::failure::{Done, Failure};
@@ -85,10 +86,7 @@ fn payload(builder: EventBuilder, args: &SendArgs) -> Result<EventBuilder, Failu
     let Some(path) = &args.payload_file else {
         return Ok(builder);
     };
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::input(format!("cannot read the payload from {}", path.display())).because(&error)
-    })?;
-    Ok(match String::from_utf8(bytes) {
+    Ok(match String::from_utf8(bounded::payload(path)?) {
         Ok(text) => builder.json(text),
         Err(error) => builder.bytes(error.into_bytes()),
     })
@@ -116,13 +114,15 @@ struct Line {
 }
 
 /// Every line as an event, or the first that is not one.
-fn lines(input: impl BufRead) -> Result<Vec<Event>, Failure> {
+fn lines(mut input: impl BufRead) -> Result<Vec<Event>, Failure> {
     let mut events = Vec::new();
-    for (index, line) in input.lines().enumerate() {
+    for index in 0.. {
         let refuse = |error: &(dyn std::error::Error + 'static)| {
             Failure::input(format!("line {} is not an event; nothing was sent", index + 1)).because(error)
         };
-        let line = line.map_err(|error| refuse(&error))?;
+        let Some(line) = bounded::line(&mut input).map_err(|error| refuse(&error))? else {
+            break;
+        };
         if line.trim().is_empty() {
             continue;
         }

@@ -171,8 +171,12 @@ impl Claimed<'_> {
             Some(_) => self.cancel_forgotten().await,
             None => Ok(()),
         };
-        if let Err(failure) = looked.and(job::end_replays(&self.duties.opened).await) {
+        let ended = job::end_replays(&self.duties.opened, self).await;
+        if let Err(failure) = looked.and(ended) {
             tracing::warn!(outbox, error = %failure, "replays that nobody drives were not looked after");
+        }
+        if !self.is_still_ours().await {
+            return None;
         }
         let cleanup = self.duties.config.cleanup.clone();
         let audit = cleanup.audit_retention;

@@ -330,7 +330,7 @@ fn an_event_that_keeps_being_refused_is_stalled() {
     place
         .run(&["status", "--check"])
         .expect(1)
-        .says("1 stalled, refused for longer than 1ms");
+        .says("1 stalled, refused or not tried for longer than 1ms");
     let listed = place.run(&["dead", "list", "--json"]).expect(0).json();
     assert_eq!(listed["stalled"], true);
     place

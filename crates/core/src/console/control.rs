@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{DestinationName, Limits, Timestamp, inert, limits};
+use crate::{DestinationName, Limits, Timestamp, is_harmful};
 
 /// What is paused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,11 +28,22 @@ impl Scope {
 }
 
 fn quoted(text: &str) -> String {
-    let text = inert(text, limits::KEY);
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+=,".contains(letter);
+    if text.chars().any(is_harmful) {
+        return format!("$'{}'", text.chars().map(escaped).collect::<String>());
+    }
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
-        true => text.into(),
+        true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// As Bash and its kin read it between `$'` and `'`, and inert on any terminal.
+fn escaped(letter: char) -> String {
+    match letter {
+        '\'' | '\\' => format!("\\{letter}"),
+        _ if is_harmful(letter) => format!("\\U{:08x}", u32::from(letter)),
+        _ => letter.to_string(),
     }
 }
 
@@ -149,5 +160,7 @@ mod tests {
         assert_eq!(Scope::Key("ORDER/1".to_owned()).as_args(), " --key ORDER/1");
         let odd = Scope::Key("it's $(rm)".to_owned());
         assert_eq!(odd.as_args(), r" --key 'it'\''s $(rm)'");
+        let turned = Scope::Key("it's\u{202e}\\b".to_owned());
+        assert_eq!(turned.as_args(), r" --key $'it\'s\U0000202e\\b'");
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Done {
 const BEFORE_REMOVALS: &str = "LOCK TABLE {outbox_job} IN SHARE ROW EXCLUSIVE MODE";
 
 /// Begins a job, once. What was restored may come from another outbox, where places went further: its bound is its own
-/// last place.
+/// last place. Behind a bound there is a place, which is where a job is that has come to its end.
 pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
     new.check()?;
     if matches!(new.kind, JobKind::Replay(_)) {
@@ -55,8 +55,8 @@ pub(super) async fn begin(view: &View, new: &NewJob) -> Result<Job> {
     }
     let sql = view.sql(
         "INSERT INTO {outbox_job} (id, kind, spec, state, actor, bound)
-         VALUES ($1, $2, $3, $4, $5, CASE WHEN $6::text IS NULL THEN $7
-             ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END)
+         VALUES ($1, $2, $3, $4, $5, least(9223372036854775806, CASE WHEN $6::text IS NULL THEN $7
+             ELSE (SELECT coalesce(max(r.seq), 0) FROM {outbox_restored} r WHERE r.job_id = $6) END))
          ON CONFLICT (id) DO NOTHING",
     );
     let restored = match &new.kind {

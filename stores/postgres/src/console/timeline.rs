@@ -27,7 +27,7 @@ const DEEDS: &str = "SELECT at, action, actor FROM {outbox_audit} WHERE event_id
 
 const ORIGINALS: &str =
     "SELECT seq, payload, payload_bytes, content_type, edited_at, actor FROM {outbox_original}
-     WHERE seq = ANY ($1) ORDER BY seq, destination, version";
+     WHERE seq = ANY ($1) ORDER BY seq, edited_at, version";
 
 /// Writes into the records of one id what happened to them, and what their payloads were.
 pub(super) async fn tell(view: &View, id: &EventId, records: &mut [EventRecord]) -> Result<()> {

@@ -1,20 +1,17 @@
--- Where the event stands already and is to get what a person has changed, what was there is kept, as an edit does: a relay may
--- be sending it. Who and when are those of the edit that goes along.
+-- Where the event stood already and got what a person has changed, what was there is kept, as an edit does: a relay may be
+-- sending it. The version is the one that was written, which an operator may have raised since the snapshot. Who and when
+-- are those of the latest edit of its place.
 kept AS (
     INSERT INTO {outbox_original} (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
-    SELECT b.seq, b.destination, b.version + 1, b.payload, b.payload_bytes, b.content_type, e.actor, e.edited_at
-    FROM (
-        SELECT p.seq, p.parks FROM p WHERE p.outcome = 'split' AND p.edited IS NOT NULL AND p.parks IS NOT NULL
-        UNION ALL
-        SELECT u.seq, u.parks FROM u WHERE u.edited IS NOT NULL AND u.parks IS NOT NULL
-    ) r
+    SELECT k.seq, k.destination, k.version, b.payload, b.payload_bytes, b.content_type, e.actor, e.edited_at
+    FROM parked k
     CROSS JOIN LATERAL (
-        SELECT t.seq, t.destination, t.version, t.payload, t.payload_bytes, t.content_type FROM {outbox_parked} t
-        WHERE t.seq = ANY (ARRAY[r.seq]) AND t.edited IS NULL
-          AND r.parks @> jsonb_build_array(jsonb_build_object('destination', t.destination))) b
+        SELECT t.payload, t.payload_bytes, t.content_type FROM {outbox_parked} t
+        WHERE t.seq = ANY (ARRAY[k.seq]) AND t.destination = k.destination AND t.edited IS NULL) b
     CROSS JOIN LATERAL (
-        SELECT o.actor, o.edited_at FROM {outbox_original} o WHERE o.seq = ANY (ARRAY[r.seq])
+        SELECT o.actor, o.edited_at FROM {outbox_original} o WHERE o.seq = ANY (ARRAY[k.seq])
         ORDER BY o.edited_at DESC LIMIT 1) e
+    WHERE k.edited = k.version
     ON CONFLICT (seq, destination, version) DO UPDATE SET payload = excluded.payload,
         payload_bytes = excluded.payload_bytes, content_type = excluded.content_type
 ),

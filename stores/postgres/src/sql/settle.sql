@@ -59,9 +59,8 @@ u AS (
     RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
         o.edited, o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome,
         {entry} ->> 'receipt' AS receipt, ({entry} ->> 'version')::bigint AS sent_as,
-        CASE WHEN NOT {taken} THEN {entry} -> 'beside' END AS parks, ({entry} ->> 'n')::bigint AS n
+        ({entry} ->> 'n')::bigint AS n
 ),
-{anew}
 parked AS (
     INSERT INTO {outbox_parked} AS t (seq, shard, lane, order_key, line, event_id, version, edited, {carried}, destination, dead,
         next_attempt_at, attempts, failures, maybe_sent, error_kind, error_text, error_group, first_failed_at, last_failed_at, updated_at)
@@ -80,10 +79,6 @@ parked AS (
         SELECT p.seq, p.shard, p.lane, p.order_key, p.event_id, p.version + 1, p.edited, {carried p}, p.parks,
             CASE WHEN p.error_kind IS NULL THEN p.error_text ELSE p.error_kind || ': ' || p.error_text END, p.last_failed_at
         FROM p WHERE p.outcome = 'split' AND p.parks IS NOT NULL
-        UNION ALL
-        SELECT u.seq, u.shard, u.lane, u.order_key, u.event_id, u.version, u.edited, {carried u}, u.parks,
-            CASE WHEN u.error_kind IS NULL THEN u.error_text ELSE u.error_kind || ': ' || u.error_text END, u.last_failed_at
-        FROM u WHERE u.parks IS NOT NULL
     ) r
     CROSS JOIN LATERAL jsonb_to_recordset(r.parks) k(destination text, {park})
     -- What is there is this very event, and stays as it is. Where another comes in between, the null fails the settle, which is
@@ -96,7 +91,9 @@ parked AS (
         content_type = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN excluded.content_type ELSE t.content_type END,
         version = t.version + (excluded.edited IS NOT NULL AND t.edited IS NULL)::integer,
         edited = CASE WHEN excluded.edited IS NOT NULL AND t.edited IS NULL THEN t.version + 1 ELSE t.edited END
+    RETURNING t.seq, t.destination, t.version, t.edited
 ),
+{anew}
 {history}
 counted AS (
     INSERT INTO {outbox_counter} AS c (slot, published, duplicates, dropped)

@@ -42,6 +42,9 @@ pub(super) async fn restore(view: &View, id: &JobId, rows: &[HistoryRow], cursor
         return Ok(filed.job);
     }
     if filed.job.state == JobState::Running {
+        if let Some(strange) = rows.iter().find(|row| row::place(row.seq) == i64::MAX) {
+            return Err(strange.out_of_place().into());
+        }
         let statement = view.client().prepare(&view.sql(INSERT)).await?;
         for some in rows.chunks(AHEAD) {
             try_join_all(some.iter().map(|row| insert(view, &statement, id, row))).await?;

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::{View, count, number, place_of};
 use crate::clock;
 use crate::error::Result;
-use crate::row::lossy;
+use crate::row::{lossy, lossy_or_none};
 
 /// What is to be written down.
 pub(crate) struct Entry<'a> {
@@ -90,8 +90,8 @@ pub(super) fn of_event(view: &View<'_>, id: &EventId) -> Result<Vec<AuditEntry>>
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     let at = clock::parse(row.get_ref(0)?).ok().flatten();
-    let job: Option<String> = row.get(5)?;
-    let event_id: Option<String> = row.get(6)?;
+    let job = lossy_or_none(row.get_ref(5)?);
+    let event_id = lossy_or_none(row.get_ref(6)?);
     Ok(AuditEntry {
         at: at.unwrap_or(Timestamp(0)),
         actor: lossy(row.get_ref(1)?),

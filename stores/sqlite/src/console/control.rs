@@ -2,13 +2,12 @@
 
 use postrider_core::{Control, DestinationName, InForce, Limits, OrderKey, Scope, Timestamp};
 use rusqlite::params;
-use rusqlite::types::ValueRef;
 
 use super::View;
 use super::audit::{Entry, write_down};
 use crate::error::Result;
 use crate::lease;
-use crate::row::{destination_text, lossy};
+use crate::row::{destination_text, lossy, lossy_or_none};
 
 /// Takes in what a person decided.
 pub(super) fn decide(view: &View<'_>, control: &Control, actor: &str) -> Result<()> {
@@ -118,8 +117,7 @@ pub(super) fn in_force(view: &View<'_>) -> Result<Vec<InForce>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let name = lossy(row.get_ref(0)?);
-        let limited_by = row.get_ref(6)?;
-        let limited_by = (limited_by != ValueRef::Null).then(|| lossy(limited_by));
+        let limited_by = lossy_or_none(row.get_ref(6)?);
         found.push(InForce {
             scope: match name.as_str() {
                 "" => Scope::Outbox,

@@ -2,14 +2,13 @@
 
 use postrider_core::{Chunk, Edit, Payload, Timestamp, Verb};
 use rusqlite::params;
-use rusqlite::types::ValueRef;
 
 use super::act::redrive;
 use super::arm::{Arm, Towards};
 use super::audit::{Entry, write_down};
 use super::{View, list};
 use crate::error::Result;
-use crate::row::{Stored, lossy};
+use crate::row::{Stored, lossy_or_none};
 
 pub(super) fn edit(view: &View<'_>, edit: &Edit) -> Result<Chunk> {
     let filter = edit.filter();
@@ -108,8 +107,7 @@ fn content_type(view: &View<'_>, place: i64, destination: &str, edit: &Edit) -> 
             true => Payload::Bytes(Default::default()),
             false => Payload::Text(String::new()),
         };
-        let stored = row.get_ref(0)?;
-        let stored = (stored != ValueRef::Null).then(|| lossy(stored));
+        let stored = lossy_or_none(row.get_ref(0)?);
         Ok(edit.content_type_after(stored.as_deref(), &before))
     })?;
     Ok(kind)

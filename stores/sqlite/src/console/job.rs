@@ -9,6 +9,7 @@ use super::act::Walk;
 use super::audit::{Entry, write_down};
 use super::{View, count, number, place_of, replay};
 use crate::error::Result;
+use crate::row::{lossy, lossy_or_none};
 
 /// A job with what only the store knows of it.
 pub(crate) struct Filed {
@@ -67,7 +68,8 @@ fn bound(view: &View<'_>, kind: &JobKind) -> Result<i64> {
     };
     let ids = params_from_iter(restored.map(JobId::as_str));
     let highest: Option<i64> = view.tx.query_row(&view.sql(places), ids, |row| row.get(0))?;
-    Ok(highest.unwrap_or(0))
+    // Behind the bound there is a place, which is where a job is that has come to its end.
+    Ok(highest.unwrap_or(0).min(i64::MAX - 1))
 }
 
 /// One step. A job that is not running, or that is made of files, is answered as it is.
@@ -215,8 +217,12 @@ pub(crate) fn load(view: &View<'_>, id: &JobId) -> Result<Filed> {
 
 /// None: it is of a kind that this version does not know.
 fn read(row: &Row<'_>) -> Result<Option<Filed>> {
-    let id: String = row.get(0)?;
-    let (kind, spec, state): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+    let id = lossy(row.get_ref(0)?);
+    let [kind, spec, state] = [
+        lossy(row.get_ref(1)?),
+        lossy(row.get_ref(2)?),
+        lossy(row.get_ref(3)?),
+    ];
     let known = JobKind::of_spec(&kind, &spec).zip(JobState::parse(&state));
     let Some(((kind, filter), state)) = known else {
         return Ok(None);
@@ -227,10 +233,10 @@ fn read(row: &Row<'_>) -> Result<Option<Filed>> {
             kind,
             filter,
             state,
-            actor: row.get(4)?,
+            actor: lossy(row.get_ref(4)?),
             touched: count(row.get(5)?),
             refused: count(row.get(6)?),
-            cursor: row.get::<_, Option<String>>(7)?.map(Cursor),
+            cursor: lossy_or_none(row.get_ref(7)?).map(Cursor),
             begun_at: Timestamp(row.get(8)?),
             updated_at: Timestamp(row.get(9)?),
             waiting: count(row.get(11)?),

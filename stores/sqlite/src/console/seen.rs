@@ -4,7 +4,6 @@ use postrider_core::{
     DestinationName, EventId, EventRecord, Filter, Job, JobId, OrderKey, RecordedRoute, Status, Timestamp,
 };
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
 
 use super::{View, status};
 use crate::error::Result;
@@ -43,7 +42,7 @@ impl Seen {
     /// Reads a row that was selected with one of the lists of columns.
     pub(super) fn read(view: &View<'_>, row: &Row<'_>) -> Result<Self> {
         let place: i64 = row.get(0)?;
-        let text = |index: usize| -> Result<Option<String>> { Ok(text(row.get_ref(index)?)) };
+        let text = |index: usize| -> Result<Option<String>> { Ok(row::lossy_or_none(row.get_ref(index)?)) };
         let event_id = match row.get_ref(1)?.as_str() {
             Ok(id) => EventId::from(id),
             Err(_) => row::derived_id(&view.standing.outbox_id, place),
@@ -119,13 +118,5 @@ impl Seen {
 
     pub(super) fn is_meant_by(&self, job: &Job) -> bool {
         job.means(&self.record, &self.route)
-    }
-}
-
-/// A text column; what is not valid in it is shown as such.
-fn text(value: ValueRef<'_>) -> Option<String> {
-    match value {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 
 use super::{View, audit, job};
 use crate::error::Result;
-use crate::row;
+use crate::row::{self, lossy_or_none};
 
 /// Adds the timelines to the records of one id, and the payloads before a person changed them.
 pub(super) fn tell(view: &View<'_>, records: &mut [EventRecord]) -> Result<()> {
@@ -109,7 +109,7 @@ fn original(view: &View<'_>, record: &EventRecord) -> Result<Option<Original>> {
     };
     Ok(Some(Original {
         payload: row::payload(row.get_ref(0)?, row.get_ref(1)?),
-        content_type: row.get(2)?,
+        content_type: lossy_or_none(row.get_ref(2)?),
         edited_at: Timestamp(row.get(3)?),
         actor: row.get(4)?,
     }))

@@ -37,6 +37,9 @@ pub(super) fn restore(view: &View<'_>, id: &JobId, rows: &[HistoryRow], cursor: 
     );
     let mut insert = view.tx.prepare_cached(&sql)?;
     for row in rows {
+        if row::place(row.seq) == i64::MAX {
+            return Err(row.out_of_place().into());
+        }
         write(&mut insert, id, view.standing.now, row)?;
     }
     mark(view, id, cursor, rows.len() as u64, false)

@@ -38,7 +38,7 @@ pub(crate) const PARK_PARKED: &str =
      WHERE excluded.edited IS NOT NULL AND edited IS NULL";
 
 /// Keeps what stands at ?2 and is to get the payload of the row at ?3, as an edit does: a relay may be sending it. Who
-/// and when are those of the edit that goes along.
+/// and when are those of the latest edit of the place.
 pub(crate) const KEEP_ORIGINAL: &str =
     "INSERT OR REPLACE INTO {outbox_original}
          (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
@@ -62,7 +62,8 @@ pub(crate) const LEAD_NEXT: &str =
          ORDER BY n.seq LIMIT 1)";
 
 impl Writer<'_> {
-    /// Puts others in the place of a row; answers whether the row is to go.
+    /// Puts others in the place of a row; answers whether the row is to go, which it is not where another event stands
+    /// in its way.
     pub(super) fn route_anew(&mut self, place: i64, destination: &str, parks: &[Park]) -> Result<bool> {
         if self.goes_to_another(place, destination, parks)? {
             self.refuse(place, destination)?;
@@ -76,16 +77,14 @@ impl Writer<'_> {
             self.lead_next
                 .execute(params![place, destination, self.standing.now])?;
         }
-        Ok(!parks
-            .iter()
-            .any(|park| destination_text(park.destination.as_ref()) == destination))
+        Ok(true)
     }
 
     /// Whether another event stands where one of the rows that replace a row is to go.
     fn goes_to_another(&mut self, place: i64, from: &str, parks: &[Park]) -> Result<bool> {
         for park in parks {
             let to = destination_text(park.destination.as_ref());
-            if to != from && self.find_other.exists(params![place, from, to])? {
+            if self.find_other.exists(params![place, from, to])? {
                 return Ok(true);
             }
         }
@@ -109,9 +108,6 @@ impl Writer<'_> {
     /// Puts one of the rows that replace a row in place. Where the event is parked for that destination already, that
     /// row stays: it has attempts behind it, and the event is owed there once.
     fn split(&mut self, place: i64, from: &str, park: &Park) -> Result<()> {
-        if destination_text(park.destination.as_ref()) == from {
-            return self.change_parked(place, from, park);
-        }
         let to = destination_text(park.destination.as_ref());
         self.keep_original.execute(params![place, to, from])?;
         insert(&mut self.park_parked, place, park, self.standing.now, from)

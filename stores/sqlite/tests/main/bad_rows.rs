@@ -1,7 +1,7 @@
 //! Rows that are not events: they keep their place, say why, and are settled like any other.
 
 use postrider_core::{
-    Console, ErrorKind, Event, HistoryAsk, List, Park, Settled, Status, Store, Upkeep, Verb,
+    Console, Edit, ErrorKind, Event, HistoryAsk, List, Park, Payload, Settled, Status, Store, Upkeep, Verb,
 };
 use postrider_testkit::by_hand::act;
 
@@ -71,6 +71,37 @@ async fn every_bad_row_is_returned_with_its_reason_and_can_be_parked() {
             record.event_id
         );
     }
+}
+
+/// An edit may mend the content type, and what it was is kept as it was.
+#[tokio::test]
+async fn an_event_whose_content_type_was_mended_can_be_shown() {
+    let db = Db::new().await;
+    let relay = db.relay("one").await;
+    db.sql(
+        "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, payload, content_type)
+         VALUES ('a', 'T', 'A', '1', '{}', CAST(x'ff' AS TEXT))",
+    );
+    let rows = relay.queued().await;
+    let failure = rows[0].event.clone().expect_err("no event");
+    let park = Park::dead(None, failure);
+    assert_eq!(
+        relay.settle(vec![parks(&rows[0], vec![park])], vec![]).await,
+        [Settled::Done]
+    );
+    let edit = Edit {
+        event_id: "a".into(),
+        destination: None,
+        payload: Payload::Text("{}".to_owned()),
+        content_type: Some("application/json".to_owned()),
+        actor: "ann".to_owned(),
+        dry_run: false,
+    };
+    assert_eq!(db.store.edit(edit).await.expect("edited").touched, 1);
+    let shown = db.store.show("a".into()).await.expect("shown").remove(0);
+    assert!(shown.event.is_ok());
+    let original = shown.original.expect("an original");
+    assert_eq!(original.content_type.as_deref(), Some("\u{fffd}"));
 }
 
 /// Whoever waits behind such a row is told whom it waits for.

@@ -325,46 +325,6 @@ async fn a_pause_reaches_the_relay_and_an_act_wakes_it() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_text_stops_nothing() {
-    let db = with_dead(1).await;
-    db.sql(
-        "INSERT INTO outbox_control (destination, paused, actor) VALUES (CAST(x'fffe' AS TEXT), 1, CAST(x'ff' AS TEXT));
-         INSERT INTO outbox_audit (actor, action, detail, touched, refused)
-             VALUES (CAST(x'ff' AS TEXT), 'pause', '{}', 0, 0);",
-    );
-    let standing = db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
-    assert!(!standing.controls.paused, "it is no name of the outbox");
-    assert_eq!(db.store.controls().await.expect("controls").len(), 1);
-    assert!(
-        !db.store
-            .audit(10, None)
-            .await
-            .expect("the audit")
-            .entries
-            .is_empty()
-    );
-}
-
-#[tokio::test]
-async fn a_limit_out_of_range_is_none_and_stops_nothing() {
-    let db = with_dead(1).await;
-    for number in ["0", "-1", "4294967296", "9223372036854775807"] {
-        db.sql(&format!(
-            "INSERT OR REPLACE INTO outbox_control (destination, max_rate, max_in_flight) VALUES ('d', {number}, 7)"
-        ));
-        let standing = db.store.heartbeat(heartbeat("one")).await.expect("a heartbeat");
-        let limits = standing.controls.limits[&"d".into()];
-        assert_eq!(
-            (limits.max_rate, limits.max_in_flight),
-            (None, Some(7)),
-            "{number}"
-        );
-        let shown = db.store.controls().await.expect("controls").remove(0);
-        assert_eq!(shown.limits, limits, "{number}");
-    }
-}
-
-#[tokio::test]
 async fn the_relays_own_settles_do_not_wake_it() {
     let db = Db::new().await;
     db.enqueue(&[event("a", "k")]);

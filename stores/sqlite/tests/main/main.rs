@@ -30,3 +30,4 @@ mod schema;
 mod sql;
 mod support;
 mod transact;
+mod written;

@@ -69,6 +69,27 @@ async fn a_folder_that_comes_back_behind_a_restore_is_told_as_unread() {
     assert!(missing[0].contains("5 rows"), "{missing:?}");
 }
 
+/// History must not be removed because of a file that is not there any more.
+#[tokio::test]
+async fn an_archive_that_has_lost_a_file_says_nothing_of_what_may_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 10).await;
+    let first = write_until(&opened, &dir, 5_000).await.folder.unwrap();
+    write_until(&opened, &dir, 9_000).await;
+    assert!(archived_until(&dir, "main").is_ok());
+    let part = first.join("part-000001.jsonl.gz");
+    let good = fs::read(&part).unwrap();
+    fs::write(&part, &good[1..]).unwrap();
+    for _ in ["cut short", "removed"] {
+        let refused = archived_until(&dir, "main").unwrap_err().to_string();
+        assert!(refused.contains("part-000001"), "{refused}");
+        let _ = fs::remove_file(&part);
+    }
+    fs::write(&part, &good).unwrap();
+    assert_eq!(archived_until(&dir, "main").unwrap(), Some(Timestamp(9_000)));
+}
+
 /// What is settled a moment later with an earlier time would be in no file, and be removed all the same.
 #[tokio::test]
 async fn what_may_still_be_followed_by_something_earlier_is_left_to_the_next_folder() {

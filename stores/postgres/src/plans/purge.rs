@@ -1,8 +1,24 @@
-//! How the purge of first payloads asks whether their events are gone.
+//! How purges find what is old, and ask whether the events of first payloads are gone.
 
 use super::Planner;
 use crate::ident::Tables;
 use crate::upkeep::IS_GONE;
+
+/// A purge by hand opens no partition that is younger than what it removes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_passes_young_partitions_over() {
+    let planner = Planner::new().await;
+    let plan = planner.explain("purge(259200, 10, NULL, 1000)").await;
+    let removed = plan.matches("Subplans Removed: 9").count();
+    assert_eq!(removed, 2, "on both sides of the join:\n{plan}");
+    // As people's statements are planned.
+    planner.run("SET enable_seqscan = off").await;
+    let plan = planner.explain("purge(-86400, 10, NULL, 1000)").await;
+    assert!(
+        !plan.contains("Bitmap Index Scan"),
+        "no index leads to what is old:\n{plan}"
+    );
+}
 
 /// The history is by far the largest table, and first payloads are few: each is looked up by its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
