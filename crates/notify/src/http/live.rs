@@ -87,7 +87,7 @@ impl Stream {
                     let news = news?;
                     let mut text = news.text(&self.known);
                     // The first look counts what came after the past was read, and does not know it for new.
-                    if self.counted.take().is_some_and(|count| news.is_ahead_of(count)) {
+                    if self.counted.take().is_some_and(|count| news.is_ahead_of(count, &self.known)) {
                         text.push_str(News::reload());
                     }
                     if !text.is_empty() {

@@ -52,9 +52,12 @@ impl News {
         self.entries.is_empty() && self.unread.is_none() && !self.reload
     }
 
-    /// The count is higher than this, and nothing here tells why.
-    pub(in crate::http) fn is_ahead_of(&self, count: u64) -> bool {
-        self.unread.is_some_and(|unread| unread > count) && self.entries.is_empty() && !self.reload
+    /// The count is higher than this by more than what is here and was not known.
+    pub(in crate::http) fn is_ahead_of(&self, count: u64, known: &HashSet<i64>) -> bool {
+        let new = self.entries.iter().filter(|(id, _)| !known.contains(id)).count() as u64;
+        self.unread
+            .is_some_and(|unread| unread > count.saturating_add(new))
+            && !self.reload
     }
 
     pub(in crate::http) fn unread(&self) -> Option<u64> {
@@ -125,4 +128,35 @@ pub(in crate::http) async fn catch_up(
 
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(unread: u64) -> News {
+        News {
+            entries: vec![(1, "{}".to_owned())],
+            unread: Some(unread),
+            reload: false,
+        }
+    }
+
+    /// The first look has what the reader knows already, and counts what was committed late since the reader was told.
+    #[test]
+    fn a_count_that_nothing_new_explains_is_ahead() {
+        let (known, nothing) = (HashSet::from([1]), HashSet::new());
+        assert!(look(2).is_ahead_of(1, &known));
+        assert!(
+            !look(2).is_ahead_of(1, &nothing),
+            "the one that is here tells why"
+        );
+        assert!(look(3).is_ahead_of(1, &nothing));
+        assert!(!look(1).is_ahead_of(1, &known));
+        let reload = News {
+            reload: true,
+            ..look(3)
+        };
+        assert!(!reload.is_ahead_of(1, &known), "it says so itself");
+    }
 }
