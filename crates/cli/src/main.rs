@@ -19,6 +19,7 @@ mod demo;
 mod duties;
 mod failure;
 mod inbox;
+mod leave;
 mod lines;
 mod listen;
 mod logging;

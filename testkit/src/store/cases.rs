@@ -234,6 +234,8 @@ cases! { $ store_suite, store, "Store"
         it_goes_along [Console Edits];
         it_goes_along_beside_an_attempt [Console Edits Histories];
         it_does_not_replace_an_edit [Console Edits];
+        it_does_not_replace_an_edit_made_meanwhile [Console Edits];
+        it_goes_along_once [Console Edits];
         the_original_is_what_the_producer_wrote [Console Edits];
     }
     control {

@@ -1,7 +1,7 @@
 //! What a folder of an archive holds, with checksums; and which folders there are.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use postrider_core::HistoryRow;
@@ -16,6 +16,9 @@ pub const NAME: &str = "manifest.json";
 pub const LOCK: &str = ".lock";
 /// How a folder is called while it is made.
 pub const UNFINISHED: &str = ".unfinished";
+/// What to do where something of an archive is gone. What is moved away alone would be taken for written, and go.
+pub const LOST: &str = "put it back from another copy; where there is none, move its folder and all behind it away, \
+     and the next run writes anew what the database still has; until then no history is removed";
 const VERSION: u32 = 1;
 /// More than any manifest has, though it names every file of a long history.
 const MOST: u64 = 64 << 20;
@@ -107,12 +110,14 @@ impl Folder {
     pub fn is_complete(&self) -> Result<(), Failure> {
         for part in &self.manifest.parts {
             let path = self.path.join(&part.file);
-            let found = fs::metadata(&path);
-            if !found.is_ok_and(|found| found.is_file() && found.len() == part.bytes) {
+            let is_there = match fs::metadata(&path) {
+                Ok(found) => found.is_file() && found.len() == part.bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => false,
+                Err(error) => return Err(unreadable(&path, &error)),
+            };
+            if !is_there {
                 let text = format!("{} is missing, or is not as it was written", path.display());
-                let advice = "put it back from another copy, or move its folder away if there is none; until then \
-                              nothing is removed because of this archive";
-                return Err(Failure::found(text).advice(advice));
+                return Err(Failure::found(text).advice(LOST));
             }
         }
         Ok(())
@@ -161,7 +166,7 @@ fn is_unfinished(path: &Path) -> bool {
 
 fn is_time(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with(|c: char| c.is_ascii_digit())
+    name.replace(|c: char| c.is_ascii_digit(), "0") == "0000-00-00T00-00-00.000000Z"
 }
 
 /// Files beside the folders of an outbox's archive: no run writes any there.
@@ -181,7 +186,7 @@ fn inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn all_inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(dir, &error)),
     };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -229,10 +234,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// A pipe or a device would be read, or waited for, for ever. What is not there yet is fine.
 pub fn is_plain_file(path: &Path) -> std::io::Result<()> {
     match fs::metadata(path) {
-        Ok(found) if !found.is_file() => Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "is not a file",
-        )),
+        Ok(found) if !found.is_file() => Err(std::io::Error::new(ErrorKind::InvalidInput, "is not a file")),
         _ => Ok(()),
     }
 }

@@ -16,4 +16,4 @@ pub use restore::{Restored, restore};
 pub use verify::verify;
 #[cfg(test)]
 pub use write::Written;
-pub use write::{Leave, SETTLED, archived_until, on_disk, write};
+pub use write::{SETTLED, archived_until, on_disk, write};

@@ -55,8 +55,8 @@ fn a_line_is_read_back_as_it_was_and_a_changed_one_is_not() {
 #[test]
 fn a_manifest_names_files_of_its_own_folder_only_and_other_folders_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = dir.path().join("2026-01-01T00-00-00Z");
-    for other in [&folder, &dir.path().join("lost+found")] {
+    let folder = dir.path().join("2026-01-01T00-00-00.000000Z");
+    for other in [&folder, &dir.path().join("lost+found"), &dir.path().join("2025")] {
         fs::create_dir(other).unwrap();
     }
     assert_eq!(
@@ -92,6 +92,7 @@ mod with_sqlite {
 
     use super::*;
     use crate::config::{DEFAULT, Origin, parse};
+    use crate::leave::Leave;
     use crate::wire::{self, Missing, Opened};
 
     pub(super) async fn outbox(folder: &Path, rows: usize) -> Opened {

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use postrider_core::{BoxFuture, Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
+use postrider_core::{Claim, Cursor, Duty, HistoryAsk, HistoryRow, JobId, RelayId, Timestamp};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio_util::sync::CancellationToken;
 
 use super::line;
 use super::manifest::{
-    self, Folder, LOCK, Manifest, NAME, Part, UNFINISHED, hex_of, is_plain_file, place_of, unreadable,
+    self, Folder, LOCK, LOST, Manifest, NAME, Part, UNFINISHED, hex_of, is_plain_file, place_of, unreadable,
 };
 use super::verify::{self, damaged};
 use crate::failure::Failure;
+use crate::leave::Leave;
 use crate::wire::Opened;
 
 /// Rows of one file.
@@ -30,33 +30,29 @@ const PAGE_BYTES: u64 = 8 << 20;
 /// Settles that were under way have ended by then.
 pub const SETTLED: Duration = Duration::from_secs(60);
 
-/// Whether who writes may go on: he may have lost the right to, or be stopping.
-pub trait Leave: Send {
-    fn to_go_on(&mut self) -> BoxFuture<'_, bool>;
-}
-
-/// Goes on until somebody stops it.
-impl Leave for CancellationToken {
-    fn to_go_on(&mut self) -> BoxFuture<'_, bool> {
-        Box::pin(std::future::ready(!self.is_cancelled()))
-    }
-}
-
 /// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub rows: u64,
     /// None where there was nothing to write.
     pub folder: Option<PathBuf>,
+    /// Where that folder ends.
+    pub until: Option<Timestamp>,
 }
 
 /// Until when the archive of an outbox covers its history; none: there is none yet. History is removed because it says
-/// so: an archive that has lost a file says nothing.
+/// so: an archive that has lost a file, or a folder between others, says nothing.
 pub fn archived_until(dir: &Path, outbox: &str) -> Result<Option<Timestamp>, Failure> {
     let dir = dir.join(outbox);
     let last = last_folder(&dir, outbox)?;
+    let mut before: Option<Folder> = None;
     for path in manifest::folders(&dir)? {
-        manifest::open(&path)?.is_complete()?;
+        let folder = manifest::open(&path)?;
+        folder.is_complete()?;
+        if let Some(gap) = before.as_ref().and_then(|before| verify::gap(before, &folder)) {
+            return Err(Failure::found(gap).advice(LOST));
+        }
+        before = Some(folder);
     }
     Ok(last.map(|folder| Timestamp(folder.manifest.until)))
 }
@@ -344,6 +340,7 @@ impl Run {
         Ok(Written {
             rows: self.manifest.rows,
             folder: Some(self.target),
+            until: Some(Timestamp(self.manifest.until)),
         })
     }
 }

@@ -63,7 +63,7 @@ async fn write(
         };
         let folder = written.folder.as_ref().map(|folder| folder.display().to_string());
         if let Some(folder) = &folder {
-            let until = archive::archived_until(&dir, name)?.map(|until| until.to_string());
+            let until = written.until.map(|until| until.to_string());
             let detail = json!({ "folder": folder, "until": until }).to_string();
             let noted = opened
                 .console

@@ -104,7 +104,7 @@ pub async fn stays(
         let paused = beside.paused(&outbox.name, &sent).map(|one| Paused {
             id: id.to_owned(),
             by: one.clone(),
-            heard_within: control::is_fresh(config, one),
+            heard_within: control::heard_within(config, one),
             resumed_by: control::undone_by(config, &outbox.name, &one.scope),
         });
         stays.paused.extend(paused);

@@ -1,4 +1,5 @@
-//! What is read from outside at once: no more than an event can have, so that a pipe without an end fills no memory.
+//! What is read from outside at once: one payload or one line, and no more of it than an event or a row can have, so
+//! that it fills no memory where it has no end.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
@@ -38,18 +39,18 @@ pub fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
         return Ok(None);
     }
     if bytes.len() > limits::ROW {
-        let text = format!(
-            "it has more than the {} bytes that an event may have",
-            limits::ROW
-        );
+        let text = format!("it has more than the {} bytes that a line may have", limits::ROW);
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
     let text = String::from_utf8(bytes);
-    text.map(Some)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+    text.map(Some).map_err(|error| {
+        let place = error.utf8_error().valid_up_to() + 1;
+        let text = format!("it is not UTF-8 from byte {place} on");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
 }
 
 #[cfg(test)]
@@ -77,5 +78,11 @@ mod tests {
                 None
             ]
         );
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_says_where() {
+        let refused = line(&mut &b"ab\xffc\n"[..]).unwrap_err().to_string();
+        assert_eq!(refused, "it is not UTF-8 from byte 3 on");
     }
 }

@@ -138,7 +138,7 @@ fn renewal(config: &Config) -> Duration {
 
 /// For how long a pause may still be unknown to some relay; none: it is known, or every read looks for it. By the clock
 /// of this machine, which is good enough for a warning.
-pub fn is_fresh(config: &Config, pause: &InForce) -> Option<String> {
+pub fn heard_within(config: &Config, pause: &InForce) -> Option<String> {
     let age = Timestamp::now().0.saturating_sub(pause.since.0);
     let age = Duration::from_micros(u64::try_from(age).unwrap_or(0));
     let is_heard_of = matches!(pause.scope, Scope::Key(_)) || age > renewal(config);

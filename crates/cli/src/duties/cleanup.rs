@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use postrider_core::{BoxFuture, Claim, Duty, JobVerb, Kept, Purge, Timestamp, causes};
 
 use super::Duties;
-use crate::archive::{self, Leave, SETTLED};
+use crate::archive::{self, SETTLED};
 use crate::commands::job;
 use crate::failure::Failure;
+use crate::leave::Leave;
 
 /// How long a claim lasts. A relay that dies in the middle is followed by another after this.
 const TERM: Duration = Duration::from_secs(60);
@@ -161,7 +162,7 @@ impl Claimed<'_> {
         let history = match self.archive().await {
             Ok(history) => history?,
             Err(failure) => {
-                tracing::warn!(outbox, error = %failure, "no archive was written, the history stays, will retry");
+                tracing::warn!(outbox, error = %failure, "not archived, so the history stays, will retry");
                 self.unfinished = true;
                 None
             }
@@ -305,14 +306,22 @@ impl Claimed<'_> {
         if self.since.elapsed() < TERM / 4 {
             return true;
         }
-        self.since = Instant::now();
+        let asked = Instant::now();
         let claim = self.duties.opened.upkeep.claim(self.duty.clone()).await;
-        matches!(claim, Ok(Claim::Yours))
+        let is_ours = matches!(claim, Ok(Claim::Yours));
+        // Whoever has lost it once asks again every time: some of those who are told go on with something else.
+        if is_ours {
+            self.since = asked;
+        }
+        is_ours
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "sqlite")]
+    use postrider_core::RelayId;
+
     use super::*;
 
     #[test]
@@ -324,5 +333,38 @@ mod tests {
         removed.add(40, false);
         removed.add(1, true);
         assert_eq!(removed.to_string(), "about 44 rows");
+    }
+
+    /// Some of those who are told that it is lost go on with something else, and ask before that again.
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_claim_that_is_lost_stays_lost() {
+        use crate::config::{Config, DEFAULT, Origin, Place, parse};
+        use crate::wire::{Missing, open};
+
+        let folder = tempfile::tempdir().unwrap();
+        let config: Config = parse(Origin::File("postrider.toml".into()), DEFAULT, []).unwrap();
+        let mut outbox = config.outboxes["main"].clone();
+        outbox.place = Place::Sqlite(folder.path().join("shop.db"));
+        let opened = open("main", &outbox, Missing::Create).unwrap();
+        opened.schema.up().await.unwrap();
+        let duty = |holder: &str| Duty {
+            name: "cleanup".to_owned(),
+            holder: RelayId(holder.into()),
+            term: TERM,
+            slot: Timestamp(1),
+        };
+        let claim = opened.upkeep.claim(duty("other")).await;
+        assert_eq!(claim.unwrap(), Claim::Yours);
+        let duties = Duties::new(&config, &opened, &outbox, Default::default());
+        let mut claimed = Claimed {
+            duties: &duties,
+            duty: &duty("this"),
+            since: Instant::now() - TERM / 4,
+            unfinished: false,
+        };
+        for _ in 0..3 {
+            assert!(!claimed.is_still_ours().await);
+        }
     }
 }

@@ -2,7 +2,7 @@
 -- sending it. The version is the one that was written, which an operator may have raised since the snapshot. Who and when
 -- are those of the latest edit of its place.
 kept AS (
-    INSERT INTO {outbox_original} (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
+    INSERT INTO {outbox_original} AS x (seq, destination, version, payload, payload_bytes, content_type, actor, edited_at)
     SELECT k.seq, k.destination, k.version, b.payload, b.payload_bytes, b.content_type, e.actor, e.edited_at
     FROM parked k
     CROSS JOIN LATERAL (
@@ -12,8 +12,10 @@ kept AS (
         SELECT o.actor, o.edited_at FROM {outbox_original} o WHERE o.seq = ANY (ARRAY[k.seq])
         ORDER BY o.edited_at DESC LIMIT 1) e
     WHERE k.edited = k.version
+    -- What an operator has kept since this settle began is what was there before the last of the edits, which may be the second.
     ON CONFLICT (seq, destination, version) DO UPDATE SET payload = excluded.payload,
         payload_bytes = excluded.payload_bytes, content_type = excluded.content_type
+    WHERE x.edited_at < now()
 ),
 -- Whoever had the first of a key routed anew means those that wait behind it: each leads the next one, because all of them
 -- at once may be many. None of this settle is changed twice.

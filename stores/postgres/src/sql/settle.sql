@@ -56,9 +56,9 @@ u AS (
       AND (({entry} ->> 'outcome' = 'sent' AND {edited} AND coalesce(o.sent_as, -1) < ({entry} ->> 'version')::bigint)
            OR ({entry} ->> 'version' = o.version::text
                AND ({entry} ->> 'outcome' = 'again' OR ({entry} ->> 'outcome' = 'split' AND {taken}))))
-    RETURNING o.seq, o.shard, o.lane, o.order_key, o.event_id, o.version, {carried o}, o.destination, o.attempts, o.failures,
-        o.edited, o.error_kind, o.error_text, o.last_failed_at, {entry} ->> 'outcome' AS outcome,
-        {entry} ->> 'receipt' AS receipt, ({entry} ->> 'version')::bigint AS sent_as,
+    RETURNING o.seq, o.shard, o.event_id, {carried o}, o.destination, o.attempts, o.failures, o.error_kind, o.error_text,
+        o.last_failed_at, {entry} ->> 'outcome' AS outcome, {entry} ->> 'receipt' AS receipt,
+        ({entry} ->> 'version')::bigint AS sent_as,
         ({entry} ->> 'n')::bigint AS n
 ),
 parked AS (

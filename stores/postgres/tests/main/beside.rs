@@ -1,8 +1,10 @@
 //! What operators do beside others who were first: whoever waited for a row sees it as it is by then.
 
+use std::time::Duration;
+
 use postrider_core::{
-    Console, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, Kept, Park, Payload, Purge,
-    Replay, Settled, Status, Upkeep, Verb,
+    Console, DestinationName, Edit, ErrorKind, Failure, Filter, JobKind, JobState, JobVerb, Kept, Park,
+    ParkedRow, Payload, Purge, Receipt, Replay, Settled, Status, Then, Upkeep, Verb,
 };
 use postrider_testkit::by_hand;
 use tokio::task::JoinHandle;
@@ -15,16 +17,56 @@ const WAITS: &str =
 
 /// One dead event.
 async fn with_dead() -> (Db, Relay) {
+    with_parked(&["d"], Park::dead).await
+}
+
+/// One event that was refused everywhere and is to be tried again.
+async fn with_refused(destinations: &[&str]) -> (Db, Relay) {
+    with_parked(destinations, |destination, failure| Park {
+        failures: 1,
+        failure: Some(failure),
+        ..Park::waiting(destination.expect("somewhere"), false)
+    })
+    .await
+}
+
+async fn with_parked(
+    destinations: &[&str],
+    park: impl Fn(Option<DestinationName>, Failure) -> Park,
+) -> (Db, Relay) {
     let db = Db::new().await;
     let relay = db.relay("one").await;
     db.enqueue(&[event("a", "k")]).await;
     let row = relay.queued().await.remove(0);
-    let dead = Park::dead(Some("d".into()), Failure::new(ErrorKind::Rejected, "not wanted"));
+    let failure = Failure::new(ErrorKind::Rejected, "not wanted");
+    let parks = destinations
+        .iter()
+        .map(|name| park(Some((*name).into()), failure.clone()));
     assert_eq!(
-        relay.settle(vec![parks(&row, vec![dead])], vec![]).await,
+        relay
+            .settle(vec![by_hand::parks(&row, parks.collect())], vec![])
+            .await,
         [Settled::Done]
     );
     (db, relay)
+}
+
+/// The row of the event for a destination.
+async fn due_for(relay: &Relay, destination: &str) -> ParkedRow {
+    let mut rows = relay.page().await.parked.into_iter();
+    let row = rows.find(|row| row.destination == Some(destination.into()));
+    row.expect("it is due")
+}
+
+fn edit_of(destination: &str, payload: &str) -> Edit {
+    Edit {
+        event_id: "a".into(),
+        destination: Some(destination.into()),
+        payload: Payload::Text(payload.to_owned()),
+        content_type: None,
+        dry_run: false,
+        actor: "ann".to_owned(),
+    }
 }
 
 /// Somebody who changes something and has not committed it yet.
@@ -88,18 +130,71 @@ async fn an_edit_that_comes_too_late_keeps_nothing() {
     let (db, _relay) = with_dead().await;
     let settler = first(&db, "DELETE FROM outbox_parked").await;
     let store = db.store.clone();
-    let edit = Edit {
-        event_id: "a".into(),
-        destination: None,
-        payload: Payload::Text("{}".to_owned()),
-        content_type: None,
-        dry_run: false,
-        actor: "ann".to_owned(),
-    };
-    let editing = tokio::spawn(async move { store.edit(edit).await });
+    let editing = tokio::spawn(async move { store.edit(edit_of("d", "{}")).await });
     let chunk = then(&db, settler, editing).await.expect("answered");
     assert_eq!(chunk.touched, 0);
     assert_eq!(db.number("SELECT count(*) FROM outbox_original"), 0);
+}
+
+/// The snapshot of a settle that waits for the row shows nothing of what the edit keeps: it is told to come again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_is_on_record_as_it_was_read_beside_an_edit() {
+    let (db, relay) = with_refused(&["d"]).await;
+    let read = due_for(&relay, "d").await;
+    let auditor = first(&db, "LOCK TABLE outbox_audit IN EXCLUSIVE MODE").await;
+    let store = db.store.clone();
+    let editing = tokio::spawn(async move { store.edit(edit_of("d", "{\"n\":1}")).await });
+    until("the row is edited", || db.number(WAITS) == 1).await;
+    let sent = |row: &ParkedRow| vec![by_hand::again(row, Then::Sent(Receipt::default()))];
+    let goes_on = async {
+        until("the settle waits for the edit", || db.number(WAITS) == 2).await;
+        auditor.batch_execute("COMMIT").await.expect("committed");
+    };
+    let (settled, ()) = tokio::join!(relay.settle(vec![], sent(&read)), goes_on);
+    assert_eq!(settled, [Settled::Kept]);
+    assert_eq!(editing.await.expect("it ends").expect("edited").touched, 1);
+    assert_eq!(relay.settle(vec![], sent(&read)).await, [Settled::Done]);
+    let edited = due_for(&relay, "d").await;
+    assert_eq!(relay.settle(vec![], sent(&edited)).await, [Settled::Done]);
+    let recorded = "SELECT string_agg(payload, ' ' ORDER BY published_at) FROM outbox_sent";
+    assert_eq!(db.sql(recorded), "{} {\"n\":1}");
+}
+
+/// What the second of two edits keeps is what the first one wrote, also where a settle that began before both of them
+/// brings an edit along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_edits_keep_is_not_replaced_by_a_settle_that_began_before_them() {
+    let (db, relay) = with_refused(&["d", "x"]).await;
+    let edited = db.store.edit(edit_of("x", "{\"x\":1}")).await;
+    assert_eq!(edited.expect("edited").touched, 1);
+    db.enqueue(&[event("b", "l")]).await;
+    let row = relay.queued().await.remove(0);
+    let waits = vec![Park::waiting("x".into(), false)];
+    assert_eq!(
+        relay.settle(vec![parks(&row, waits)], vec![]).await,
+        [Settled::Done]
+    );
+    let mut due = relay.page().await.parked;
+    due.retain(|row| row.destination == Some("x".into()));
+    assert_eq!(due.len(), 2);
+    let anew = |row| by_hand::again(row, Then::Split(vec![Park::waiting("d".into(), false)]));
+    let anew = due.iter().map(anew).collect();
+    let blocker = first(&db, "SELECT 1 FROM outbox_parked WHERE event_id = 'b' FOR UPDATE").await;
+    let goes_on = async {
+        until("the settle waits", || db.number(WAITS) == 1).await;
+        for payload in ["{\"n\":1}", "{\"n\":2}"] {
+            let edited = db.store.edit(edit_of("d", payload)).await;
+            assert_eq!(edited.expect("edited").touched, 1);
+        }
+        blocker.batch_execute("COMMIT").await.expect("committed");
+    };
+    let (settled, ()) = tokio::join!(relay.settle(vec![], anew), goes_on);
+    assert_eq!(settled, [Settled::Done; 2]);
+    let kept =
+        "SELECT string_agg(payload, ' ' ORDER BY version) FROM outbox_original WHERE destination = 'd'";
+    assert_eq!(db.sql(kept), "{} {\"n\":1}");
+    let sent = due_for(&relay, "d").await.row.event.expect("an event");
+    assert_eq!(sent.payload, Payload::Text("{\"n\":2}".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,7 +280,7 @@ async fn a_day_stays_that_a_replay_begins_to_read() {
     let store = db.store.clone();
     let purge = Purge {
         in_bulk: true,
-        ..Purge::of(Kept::History, std::time::Duration::from_secs(86_400), 10)
+        ..Purge::of(Kept::History, Duration::from_secs(86_400), 10)
     };
     let removal = tokio::spawn(async move { store.purge(purge).await });
     let purged = then(&db, beginner, removal).await.expect("purged");
@@ -213,7 +308,7 @@ async fn a_removal_behind_a_replay_that_begins_knows_of_it() {
         let spec = replay.spec(&Filter::default());
         let beginner = first(&db, &BEGINS.replace("{spec}", &spec)).await;
         let store = db.store.clone();
-        let purge = Purge::of(what.clone(), std::time::Duration::ZERO, 10);
+        let purge = Purge::of(what.clone(), Duration::ZERO, 10);
         let removal = tokio::spawn(async move { store.purge(purge).await });
         let purged = then(&db, beginner, removal).await.expect("purged");
         assert_eq!(purged.rows, 0, "{what:?}");

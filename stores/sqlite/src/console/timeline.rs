@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 
 use super::{View, audit, job};
 use crate::error::Result;
-use crate::row::{self, lossy_or_none};
+use crate::row::{self, lossy, lossy_or_none};
 
 /// Adds the timelines to the records of one id, and the payloads before a person changed them.
 pub(super) fn tell(view: &View<'_>, records: &mut [EventRecord]) -> Result<()> {
@@ -73,13 +73,13 @@ fn copies(view: &View<'_>, record: &EventRecord) -> Result<Vec<Left>> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Left> {
     let failed_at: Option<i64> = row.get(4)?;
-    let (kind, text): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
+    let (kind, text) = (lossy_or_none(row.get_ref(5)?), lossy(row.get_ref(6)?));
     Ok(Left {
         at: Timestamp(row.get(0)?),
-        destination: row.get::<_, Option<String>>(1)?.map(DestinationName::from),
+        destination: lossy_or_none(row.get_ref(1)?).map(DestinationName::from),
         discarded: row.get(2)?,
-        detail: row.get::<_, Option<String>>(3)?.unwrap_or_default(),
-        failed: failed_at.map(|at| (Timestamp(at), kind, text.unwrap_or_default())),
+        detail: lossy(row.get_ref(3)?),
+        failed: failed_at.map(|at| (Timestamp(at), kind, text)),
     })
 }
 
@@ -90,7 +90,7 @@ fn edits_of(view: &View<'_>, record: &EventRecord) -> Result<Vec<EditedAt>> {
         Ok(EditedAt {
             seq: record.seq,
             at: Timestamp(row.get(0)?),
-            actor: row.get(1)?,
+            actor: lossy(row.get_ref(1)?),
         })
     };
     let rows = statement.query_map([row::place(record.seq)], edit)?;
@@ -111,6 +111,6 @@ fn original(view: &View<'_>, record: &EventRecord) -> Result<Option<Original>> {
         payload: row::payload(row.get_ref(0)?, row.get_ref(1)?),
         content_type: lossy_or_none(row.get_ref(2)?),
         edited_at: Timestamp(row.get(3)?),
-        actor: row.get(4)?,
+        actor: lossy(row.get_ref(4)?),
     }))
 }

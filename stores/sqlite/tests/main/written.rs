@@ -1,6 +1,6 @@
 //! What somebody wrote by hand into tables that a relay reads: it stops nothing.
 
-use postrider_core::{Console, Store};
+use postrider_core::{Console, Store, What};
 
 use crate::support::{Db, heartbeat};
 
@@ -56,4 +56,18 @@ async fn a_job_that_is_no_text_hides_no_other() {
     let jobs = db.store.jobs(None, 10).await.expect("jobs");
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].id.as_str(), jobs[0].actor.as_str()), ("one", "\u{fffd}"));
+}
+
+#[tokio::test]
+async fn an_original_that_is_no_text_is_shown_as_far_as_it_can_be() {
+    let db = Db::new().await;
+    let not_text = "CAST(x'ff' AS TEXT)";
+    db.sql(&format!(
+        "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id) VALUES ('a', 'T', 'A', '1');
+         INSERT INTO outbox_original SELECT seq, {not_text}, 2, {not_text}, NULL, {not_text}, {not_text}, 5 FROM outbox"
+    ));
+    let record = db.store.show("a".into()).await.expect("shown").remove(0);
+    assert_eq!(record.original.expect("an original").actor, "\u{fffd}");
+    let edited = record.timeline.iter().find(|moment| moment.what == What::Edited);
+    assert!(edited.is_some(), "{:?}", record.timeline);
 }

@@ -5,6 +5,8 @@ mod placed;
 mod queues;
 mod statements;
 
+pub(in crate::scenario) use statements::Written;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::ops::Range;

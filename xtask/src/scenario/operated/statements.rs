@@ -12,6 +12,8 @@ use crate::scenario::shop::now_us;
 
 /// When an INSERT was made, in microseconds since 1970 by the clock of this machine.
 pub(in crate::scenario) struct Written {
+    /// What it waited for other writers before that, where one writes at a time.
+    pub(in crate::scenario) waited_us: u64,
     pub(in crate::scenario) began_us: u64,
     pub(in crate::scenario) committed_us: u64,
 }
@@ -41,6 +43,7 @@ impl Operated<'_> {
             // One of each row, and the last of the commit.
             return match times.collect::<Vec<u64>>()[..] {
                 [began_us, .., committed_us] => Ok(Written {
+                    waited_us: 0,
                     began_us,
                     committed_us,
                 }),
@@ -48,10 +51,12 @@ impl Operated<'_> {
             };
         }
         let connection = self.sqlite()?;
+        let asked_us = now_us();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let began_us = now_us();
         connection.execute_batch(&format!("{insert}; COMMIT"))?;
         Ok(Written {
+            waited_us: began_us.saturating_sub(asked_us),
             began_us,
             committed_us: now_us(),
         })

@@ -21,7 +21,7 @@ const FAIR: f64 = 0.9;
 
 /// The names of a store's figures. `overtake_ms` is the 99th percentile, as the lateness of scheduled events is; the
 /// worst stands beside it, which on a machine that shares its cores is that of the machine, and what the commits of the
-/// inserts alone took.
+/// inserts alone took, and what they waited for other writers before.
 struct Names {
     late_p50: &'static str,
     late_p99: &'static str,
@@ -29,6 +29,7 @@ struct Names {
     overtake: &'static str,
     overtake_worst: &'static str,
     commit: &'static str,
+    lock: &'static str,
     backlog: &'static str,
     low: &'static str,
 }
@@ -40,6 +41,7 @@ const SQLITE: Names = Names {
     overtake: "overtake_ms_sqlite",
     overtake_worst: "overtake_worst_ms_sqlite",
     commit: "overtake_commit_p99_ms_sqlite",
+    lock: "overtake_lock_p99_ms_sqlite",
     backlog: "backlog_sqlite",
     low: "low_beside_high_sqlite",
 };
@@ -50,6 +52,7 @@ const POSTGRES: Names = Names {
     overtake: "overtake_ms_postgres",
     overtake_worst: "overtake_worst_ms_postgres",
     commit: "overtake_commit_p99_ms_postgres",
+    lock: "overtake_lock_p99_ms_postgres",
     backlog: "backlog_postgres",
     low: "low_beside_high_postgres",
 };
@@ -79,6 +82,7 @@ pub(super) fn play(stage: &Stage) -> Result<Outcome> {
         outcome.bounded(names.overtake, p99, p99 <= overtake_limit, &bound);
         outcome.bounded(names.overtake_worst, overtaken.worst, true, "anything");
         outcome.bounded(names.commit, overtaken.commits.p99, true, "anything");
+        outcome.bounded(names.lock, overtaken.waits.p99, true, "anything");
         outcome.figure(names.backlog, vec![overtaken.before, overtaken.after]);
         outcome.check(overtaken.after > 0, || {
             format!("{store}: nothing was left to overtake in the end")

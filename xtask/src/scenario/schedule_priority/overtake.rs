@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::failure::Result;
-use crate::scenario::operated::Operated;
+use crate::scenario::operated::{Operated, Written};
 use crate::scenario::percentiles::Percentiles;
 use crate::scenario::stage::Stage;
 use crate::scenario::wait::{until, until_every};
@@ -25,6 +25,8 @@ pub(super) struct Overtaken {
     pub(super) worst: f64,
     /// What the database alone took of that, for the commit of their inserts.
     pub(super) commits: Percentiles,
+    /// How long the inserts waited for other writers before, where one writes at a time.
+    pub(super) waits: Percentiles,
     /// What was queued before the first and behind the last of them.
     pub(super) before: u64,
     pub(super) after: u64,
@@ -45,11 +47,13 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
     })?;
     // The first of them only finds out that whoever watches is there.
     overtake(&outbox, &watch, 0)?;
-    let (mut times, mut commits) = (Vec::new(), Vec::new());
+    let (mut times, mut commits, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     for n in 1..=tries {
-        let (took, commit) = overtake(&outbox, &watch, n)?;
-        times.push(took);
-        commits.push(commit);
+        let (arrived_us, written) = overtake(&outbox, &watch, n)?;
+        let took = |until_us: u64| until_us.saturating_sub(written.began_us) as f64 / 1_000.0;
+        times.push(took(arrived_us));
+        commits.push(took(written.committed_us));
+        waits.push(written.waited_us as f64 / 1_000.0);
         // So that each meets the relay at another moment of its work.
         thread::sleep(BETWEEN);
     }
@@ -61,6 +65,7 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
         times: Percentiles::of(times)?,
         worst,
         commits: Percentiles::of(commits)?,
+        waits: Percentiles::of(waits)?,
         before,
         after,
     })
@@ -68,9 +73,8 @@ pub(super) fn play(stage: &Stage, store: &'static str) -> Result<Overtaken> {
 
 const QUEUED: &str = "SELECT count(*) FROM outbox";
 
-/// One high event: the milliseconds from before its insert, so that they hold the commit, to its arrival, and those of
-/// the commit.
-fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<(f64, f64)> {
+/// One high event: when it arrived, in microseconds since 1970, and when it was inserted.
+fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<(u64, Written)> {
     let id = format!("u-{n:03}");
     let written = outbox.insert(&format!(
         "INSERT INTO outbox (event_id, event_type, aggregate_type, aggregate_id, priority)
@@ -79,8 +83,7 @@ fn overtake(outbox: &Operated<'_>, watch: &Watch, n: u64) -> Result<(f64, f64)> 
     let seen = until("a high event has overtaken the others", PATIENCE, || {
         Ok(watch.newest(&id))
     })?;
-    let until = |at_us: u64| at_us.saturating_sub(written.began_us) as f64 / 1_000.0;
-    Ok((until(seen.at_us), until(written.committed_us)))
+    Ok((seen.at_us, written))
 }
 
 /// Queues normal and low events in turn.

@@ -4,8 +4,9 @@ use std::fs;
 
 use postrider_core::{BoxFuture, Restore, Timestamp};
 
-use super::super::{Leave, archived_until, restore, verify, write};
+use super::super::{archived_until, restore, verify, write};
 use super::with_sqlite::{outbox, write_until};
+use crate::leave::Leave;
 
 /// Each range begins or ends in a folder that is not there, or lies in it.
 #[tokio::test]
@@ -88,6 +89,37 @@ async fn an_archive_that_has_lost_a_file_says_nothing_of_what_may_go() {
     }
     fs::write(&part, &good).unwrap();
     assert_eq!(archived_until(&dir, "main").unwrap(), Some(Timestamp(9_000)));
+}
+
+/// What it had would be removed as if it were in a file. Moved away with all behind it, it is written anew.
+#[tokio::test]
+async fn an_archive_that_has_lost_a_folder_says_nothing_of_what_may_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("archive");
+    let opened = outbox(folder.path(), 30).await;
+    let first = write_until(&opened, &dir, 10_000).await.folder.unwrap();
+    let second = write_until(&opened, &dir, 20_000).await.folder.unwrap();
+    let third = write_until(&opened, &dir, 40_000).await.folder.unwrap();
+    fs::remove_dir_all(&second).unwrap();
+    let refused = archived_until(&dir, "main").unwrap_err().to_string();
+    assert!(refused.contains("one is missing"), "{refused}");
+    let away = folder.path().join("away/main");
+    fs::create_dir_all(&away).unwrap();
+    fs::rename(&third, away.join(third.file_name().unwrap())).unwrap();
+    assert_eq!(archived_until(&dir, "main").unwrap(), Some(Timestamp(10_000)));
+    assert_eq!(write_until(&opened, &dir, 40_000).await.rows, 21);
+    assert_eq!(archived_until(&dir, "main").unwrap(), Some(Timestamp(40_000)));
+    assert_eq!(verify(&dir, "main").unwrap().faults, [] as [String; 0]);
+    let apart = away.parent().unwrap();
+    let restored = restore(&opened, apart, Restore::default(), None, "ada", |_| {}).await;
+    assert_eq!(
+        restored.unwrap().job.touched,
+        11,
+        "what was moved away can be read"
+    );
+    fs::remove_dir_all(&first).unwrap();
+    let oldest = archived_until(&dir, "main").unwrap();
+    assert_eq!(oldest, Some(Timestamp(40_000)), "the oldest may go");
 }
 
 /// What is settled a moment later with an earlier time would be in no file, and be removed all the same.

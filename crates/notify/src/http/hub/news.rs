@@ -19,11 +19,18 @@ const TEXT: usize = 128 * 1024;
 
 const RELOAD: &str = "event: reload\ndata: {}\n\n";
 
+/// An entry as it is sent.
+#[derive(Debug)]
+pub(super) struct Told {
+    id: i64,
+    is_read: bool,
+    data: String,
+}
+
 /// What is new in a feed.
 #[derive(Debug, Default)]
 pub(in crate::http) struct News {
-    /// Entries, each by its id and as it is sent.
-    pub(super) entries: Vec<(i64, String)>,
+    pub(super) entries: Vec<Told>,
     /// How many are unread, where that changed.
     pub(super) unread: Option<u64>,
     /// There is more than is told here: the reader had better read the feed again.
@@ -43,7 +50,11 @@ impl News {
                 news.reload = true;
                 break;
             }
-            news.entries.push((entry.id, data));
+            news.entries.push(Told {
+                id: entry.id,
+                is_read: entry.read_at.is_some(),
+                data,
+            });
         }
         Ok(news)
     }
@@ -52,9 +63,12 @@ impl News {
         self.entries.is_empty() && self.unread.is_none() && !self.reload
     }
 
-    /// The count is higher than this by more than what is here and was not known.
+    /// The count is higher than this by more than what is here unread and was not known.
     pub(in crate::http) fn is_ahead_of(&self, count: u64, known: &HashSet<i64>) -> bool {
-        let new = self.entries.iter().filter(|(id, _)| !known.contains(id)).count() as u64;
+        let entries = self.entries.iter();
+        let new = entries
+            .filter(|one| !one.is_read && !known.contains(&one.id))
+            .count() as u64;
         self.unread
             .is_some_and(|unread| unread > count.saturating_add(new))
             && !self.reload
@@ -71,7 +85,7 @@ impl News {
 
     /// The ids of the entries.
     pub(in crate::http) fn ids(&self) -> HashSet<i64> {
-        self.entries.iter().map(|(id, _)| *id).collect()
+        self.entries.iter().map(|one| one.id).collect()
     }
 
     /// As server-sent events, without the entries that are known. JSON has no line breaks of its own.
@@ -81,7 +95,7 @@ impl News {
         if self.reload {
             text.push_str(RELOAD);
         }
-        for (id, data) in self.entries.iter().filter(|(id, _)| !known.contains(id)) {
+        for Told { id, data, .. } in self.entries.iter().filter(|one| !known.contains(&one.id)) {
             let _ = write!(text, "id: {id}\nevent: entry\ndata: {data}\n\n");
         }
         if let Some(unread) = self.unread {
@@ -135,8 +149,13 @@ mod tests {
     use super::*;
 
     fn look(unread: u64) -> News {
+        let one = Told {
+            id: 1,
+            is_read: false,
+            data: "{}".to_owned(),
+        };
         News {
-            entries: vec![(1, "{}".to_owned())],
+            entries: vec![one],
             unread: Some(unread),
             reload: false,
         }
@@ -158,5 +177,8 @@ mod tests {
             ..look(3)
         };
         assert!(!reload.is_ahead_of(1, &known), "it says so itself");
+        let mut read = look(2);
+        read.entries[0].is_read = true;
+        assert!(read.is_ahead_of(1, &nothing), "what was read is not counted");
     }
 }
