@@ -1,6 +1,6 @@
 //! What somebody wrote by hand into tables that a relay reads: it stops nothing.
 
-use postrider_core::{Console, Store, What};
+use postrider_core::{Console, Store};
 
 use crate::support::{Db, heartbeat};
 
@@ -68,6 +68,4 @@ async fn an_original_that_is_no_text_is_shown_as_far_as_it_can_be() {
     ));
     let record = db.store.show("a".into()).await.expect("shown").remove(0);
     assert_eq!(record.original.expect("an original").actor, "\u{fffd}");
-    let edited = record.timeline.iter().find(|moment| moment.what == What::Edited);
-    assert!(edited.is_some(), "{:?}", record.timeline);
 }
