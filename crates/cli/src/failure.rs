@@ -152,6 +152,20 @@ impl Failure {
         self
     }
 
+    /// On one line, without advice: where many are told together, and in logs.
+    pub fn line(&self) -> String {
+        let what = self.what.lines().collect::<Vec<_>>().join(" ");
+        let parts: Vec<&str> = std::iter::once(what.as_str())
+            .chain(self.chain.iter().map(String::as_str))
+            .collect();
+        parts.join(": ")
+    }
+
+    /// What to do about it.
+    pub fn advised(&self) -> Option<&str> {
+        self.advice.as_deref()
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self.cause {

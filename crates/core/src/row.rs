@@ -120,7 +120,8 @@ pub enum Blocked {
 pub struct SentBefore {
     /// Where it was published.
     pub destination: DestinationName,
-    /// Whether what was published is what this row holds.
+    /// Whether what was published is what this row holds, or what a person has put in its place: a row of the same
+    /// event that was edited has gone there, and this one, which nobody has edited, would take that back.
     pub same_content: bool,
 }
 

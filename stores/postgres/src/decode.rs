@@ -116,9 +116,10 @@ const HEAD: usize = column::PAGES + 1 - column::GIVEN;
 
 /// Where the id of a row was published before, as texts: `1` or `0` for the same content or other, then the
 /// destination. Headers do not count: a producer that repeats itself sends a new trace context with the same event.
-/// Other content that was sent from the row's own place is what a person has edited since. The bounds on the time leave
-/// the partitions of other days out.
-pub(crate) fn sent_before(table: &str) -> String {
+/// Other content that was sent from the row's own place is what a person has edited since, or, where this row is parked
+/// and nobody has edited it, what a person has edited of another one. The bounds on the time leave the partitions of
+/// other days out.
+pub(crate) fn sent_before(table: &str, is_parked: bool) -> String {
     let sent = sent(table, "$17");
     let body = |of: &str| format!("coalesce(convert_to({of}.payload, 'UTF8'), {of}.payload_bytes, '')");
     let kind = |of: &str| {
@@ -127,9 +128,15 @@ pub(crate) fn sent_before(table: &str) -> String {
              ELSE 'application/octet-stream' END)"
         )
     };
+    let is_this = match is_parked {
+        true => {
+            " OR (TABLE.edited IS NULL AND s.seq = TABLE.seq AND s.enqueued_at IS NOT DISTINCT FROM TABLE.enqueued_at)"
+        }
+        false => "",
+    };
     let same = format!(
-        "{} = {} AND {} = {} AND s.event_type = TABLE.event_type AND s.aggregate_type = TABLE.aggregate_type
-            AND s.aggregate_id = TABLE.aggregate_id AND s.event_key IS NOT DISTINCT FROM TABLE.event_key",
+        "({} = {} AND {} = {} AND s.event_type = TABLE.event_type AND s.aggregate_type = TABLE.aggregate_type
+            AND s.aggregate_id = TABLE.aggregate_id AND s.event_key IS NOT DISTINCT FROM TABLE.event_key){is_this}",
         body("s"),
         body("TABLE"),
         kind("s"),

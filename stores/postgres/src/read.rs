@@ -44,9 +44,9 @@ pub(crate) fn sql(tables: &Tables, dedup: bool) -> String {
 
 fn filled(template: &str, tables: &Tables, dedup: bool) -> String {
     let mut template = decode::answers(template);
-    for table in ["o", "p"] {
+    for (table, is_parked) in [("o", false), ("p", true)] {
         let known = match dedup {
-            true => decode::sent_before(table),
+            true => decode::sent_before(table, is_parked),
             false => "CASE WHEN $17::double precision IS NULL THEN NULL::text[] END".to_owned(),
         };
         template = template.replace(&format!("{{sent_before {table}}}"), &known);

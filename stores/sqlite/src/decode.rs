@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::{
-    Blocked, DestinationName, ErrorKind, Event, Failure, ParkedRow, QueuedRow, SentBefore, Seq, Shard,
+    Blocked, DestinationName, ErrorKind, Event, Failure, ParkedRow, QueuedRow, SentBefore, Shard,
 };
 use rusqlite::{CachedStatement, OptionalExtension, Transaction, params};
 
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::heads::Line;
 use crate::ident::Tables;
-use crate::row::{self, BEHIND, Stored, destination_text};
+use crate::row::{BEHIND, Stored, destination_text};
 use crate::schema::{self, Standing};
 
 /// The columns behind a row: whether anything of its key and lane is parked, and whether its id is in the history. Each
@@ -26,12 +26,13 @@ pub(crate) const QUEUED: &str = "SELECT {columns},
 
 pub(crate) const PARKED: &str =
     "SELECT {columns}, version, attempts, failures, maybe_sent, redriven, first_failed_at, last_failed_at,
+            edited IS NULL,
             ?3 AND EXISTS (SELECT 1 FROM {outbox_sent} s INDEXED BY {outbox_sent_event} WHERE s.event_id = p.event_id)
      FROM {outbox_parked} p WHERE seq = ?1 AND destination = ?2";
 
 /// Copies of a replay say nothing about the event itself: one that a person sent elsewhere is still owed.
 pub(crate) const SENT: &str =
-    "SELECT {sent_columns}, destination, seq FROM {outbox_sent} INDEXED BY {outbox_sent_event}
+    "SELECT {sent_columns}, destination FROM {outbox_sent} INDEXED BY {outbox_sent_event}
      WHERE event_id = ?1 AND published_at > ?2 AND outcome = 'published' AND destination IS NOT NULL
        AND replay_id IS NULL";
 
@@ -94,7 +95,7 @@ impl<'tx> Decoder<'tx> {
                     ))
                 })?;
         let size = stored.size;
-        let mut row = self.answer(stored, is_known)?;
+        let mut row = self.answer(stored, is_known, false)?;
         if is_blocked {
             row.blocked = self.blocked(&row)?;
         }
@@ -119,7 +120,8 @@ impl<'tx> Decoder<'tx> {
                     redriven: row.get(BEHIND + 4)?,
                     failing_for: ago(BEHIND + 5)?,
                     failed_ago: ago(BEHIND + 6)?,
-                    is_known: row.get(BEHIND + 7)?,
+                    is_unedited: row.get(BEHIND + 7)?,
+                    is_known: row.get(BEHIND + 8)?,
                 };
                 Ok((Stored::read(row, outbox_id, now)?, parked))
             },
@@ -129,7 +131,7 @@ impl<'tx> Decoder<'tx> {
         };
         let size = stored.size;
         let row = ParkedRow {
-            row: self.answer(stored, parked.is_known)?,
+            row: self.answer(stored, parked.is_known, parked.is_unedited)?,
             destination: (!line.destination.is_empty())
                 .then(|| DestinationName::from(line.destination.as_str())),
             version: u64::try_from(parked.version).unwrap_or(0),
@@ -144,13 +146,15 @@ impl<'tx> Decoder<'tx> {
         Ok(Some((row, size)))
     }
 
-    fn answer(&mut self, stored: Stored, is_known: bool) -> Result<QueuedRow> {
+    fn answer(&mut self, stored: Stored, is_known: bool, is_unedited: bool) -> Result<QueuedRow> {
         let due_in = match stored.available_at {
             Some(at) => clock::until(self.standing.now, at.0),
             None => Duration::ZERO,
         };
         let sent_before = match &stored.event {
-            Ok(event) if is_known && stored.replay.is_none() => self.sent_before(stored.seq, event)?,
+            Ok(event) if is_known && stored.replay.is_none() => {
+                self.sent_before(&stored, event, is_unedited)?
+            }
             _ => Vec::new(),
         };
         Ok(QueuedRow {
@@ -199,8 +203,9 @@ impl<'tx> Decoder<'tx> {
     }
 
     /// One entry a destination, even if the id was published there several times: the same content once is enough.
-    /// Other content that was sent from the row's own place is what a person has edited since.
-    fn sent_before(&mut self, seq: Seq, event: &Event) -> Result<Vec<SentBefore>> {
+    /// Other content that was sent from the row's own place is what a person has edited since, or, where this row is
+    /// parked and nobody has edited it, what a person has edited of another one.
+    fn sent_before(&mut self, stored: &Stored, event: &Event, is_unedited: bool) -> Result<Vec<SentBefore>> {
         let Some(since) = self.known_since else {
             return Ok(Vec::new());
         };
@@ -210,8 +215,10 @@ impl<'tx> Decoder<'tx> {
         while let Some(row) = rows.next()? {
             let sent = Stored::read(row, outbox_id, now)?;
             let destination: String = row.get(BEHIND)?;
-            let same = sent.event.is_ok_and(|sent| sent.same_content(event));
-            if !same && row.get::<_, i64>(BEHIND + 1)? == row::place(seq) {
+            let is_own = sent.seq == stored.seq;
+            let is_this = is_own && sent.enqueued_at == stored.enqueued_at;
+            let same = sent.event.is_ok_and(|sent| sent.same_content(event)) || is_unedited && is_this;
+            if !same && is_own {
                 continue;
             }
             *known.entry(destination.into()).or_default() |= same;
@@ -233,5 +240,6 @@ struct Standings {
     redriven: bool,
     failing_for: Option<Duration>,
     failed_ago: Option<Duration>,
+    is_unedited: bool,
     is_known: bool,
 }

@@ -40,6 +40,8 @@ pub(crate) struct Stored {
     pub(crate) event_key: Option<String>,
     pub(crate) available_at: Option<Timestamp>,
     pub(crate) created_at: Timestamp,
+    /// With the place it tells an event from another one that was given the same place.
+    pub(crate) enqueued_at: Option<i64>,
     pub(crate) replay: Option<Arc<str>>,
     /// The bytes of all columns, whether or not they could be read.
     pub(crate) size: usize,
@@ -106,6 +108,7 @@ impl Stored {
             event_key,
             available_at,
             created_at,
+            enqueued_at,
             replay,
             size,
             event,

@@ -22,23 +22,23 @@ impl Model {
             },
             due_in: rows::until(now, row.event.available_at),
             blocked: self.blocked(row, skip_dead),
-            sent_before: self.sent_before(now, row),
+            sent_before: self.sent_before(now, row, false),
             replay: row.replay.clone(),
         }
     }
 
     /// What a read says of the event in a parked row, whether it is due or not.
     pub fn parked_row_answer(&self, now: Duration, parked: &Parked) -> QueuedRow {
-        let mut row = self.queued_answer(now, &parked.row, &[]);
-        row.blocked = Blocked::Nowhere;
-        row
+        QueuedRow {
+            blocked: Blocked::Nowhere,
+            sent_before: self.sent_before(now, &parked.row, parked.edits.is_empty()),
+            ..self.queued_answer(now, &parked.row, &[])
+        }
     }
 
     pub(super) fn parked_answer(&self, now: Duration, parked: &Parked) -> ParkedRow {
-        let mut row = self.queued_answer(now, &parked.row, &[]);
-        row.blocked = Blocked::Nowhere;
         ParkedRow {
-            row,
+            row: self.parked_row_answer(now, parked),
             destination: parked.destination.clone(),
             version: parked.version,
             attempts: parked.attempts,
@@ -77,9 +77,10 @@ impl Model {
     }
 
     /// One entry a destination, even if the id was published there several times: the same content once is enough. A
-    /// copy that a replay sent there says nothing about the event itself, and other content that was sent from the
-    /// row's own place is what a person has edited since.
-    fn sent_before(&self, now: Duration, row: &Row) -> Vec<SentBefore> {
+    /// copy that a replay sent there says nothing about the event itself. Other content that was sent from the row's
+    /// own place is what a person has edited since, or, where this row is parked and nobody has edited it, what a
+    /// person has edited of another one.
+    fn sent_before(&self, now: Duration, row: &Row, is_unedited: bool) -> Vec<SentBefore> {
         let Some(window) = self.options.dedup_window else {
             return Vec::new();
         };
@@ -94,8 +95,10 @@ impl Model {
                 && record.row.replay.is_none()
                 && now.saturating_sub(record.at) < window
             {
-                let same = record.row.event.same_content(&row.event);
-                if same || record.row.seq != row.seq {
+                let is_own = record.row.seq == row.seq;
+                let is_this = is_own && record.row.inserted == row.inserted;
+                let same = record.row.event.same_content(&row.event) || is_unedited && is_this;
+                if same || !is_own {
                     *before.entry(destination).or_default() |= same;
                 }
             }

@@ -12,8 +12,9 @@ impl Model {
         let mut shown: Vec<_> = self.records(now).into_values().collect();
         shown.retain(|record| record.event_id == *id);
         let edits: Vec<_> = shown.iter().flat_map(|record| self.edits_of(record)).collect();
+        let is_alone = shown.len() == 1;
         for record in &mut shown {
-            record.timeline = self.timeline(record, &edits);
+            record.timeline = self.timeline(record, is_alone, &edits);
             self.name_heads(now, record);
             let own = self.originals.iter().filter(|((seq, _), _)| *seq == record.seq);
             if let Some((_, original)) = own.min_by_key(|(_, original)| original.edited_at) {
@@ -45,7 +46,7 @@ impl Model {
         })
     }
 
-    fn timeline(&self, record: &EventRecord, edits: &[EditedAt]) -> Vec<Moment> {
+    fn timeline(&self, record: &EventRecord, is_alone: bool, edits: &[EditedAt]) -> Vec<Moment> {
         let id = &record.event_id;
         let own = |left: &&Record| left.row.seq == record.seq;
         let copies = |left: &&Record| {
@@ -56,6 +57,7 @@ impl Model {
         };
         let by_name = |entry: &&AuditEntry| entry.event_id.as_ref() == Some(id) && entry.touched > 0;
         let story = Story {
+            is_alone,
             enqueued_at: self.inserted(record),
             left: self.history().filter(own).map(left_as).collect(),
             copies: self.history().filter(copies).map(left_as).collect(),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use postrider_core::{
-    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Moment, Park,
-    Payload, Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
+    Act, AuditEntry, Control, Cursor, Edit, ErrorKind, EventId, Failure, Filter, JobKind, Kept, Leaves,
+    Moment, Park, Payload, Purge, Replay, Restore, Scope, Settled, Then, Verb, What,
 };
 
 use super::bench::Bench;
 use super::job::{ANN, begun, clock_goes_on, to_the_end};
-use super::words::{dead, event, parks_as, refused, to, waiting};
+use super::words::{dead, event, parks_as, refused, sent, to, waiting};
 use crate::wait::eventually;
 
 pub(super) async fn what_people_did_is_written_down(bench: Bench) {
@@ -117,6 +117,21 @@ pub(super) async fn a_timeline_is_in_order(bench: Bench) {
         [ANN],
         "and who threw it away"
     );
+}
+
+/// Sent to one destination and refused at another, it was routed anew to where it had been sent: nothing is left of the
+/// row that somebody redrove, but that somebody did.
+pub(super) async fn a_timeline_has_a_redrive_of_what_turned_out_to_be_sent(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let mut entry = sent(&rows[0], &["d"]);
+    if let Leaves::Decided { parked, .. } = &mut entry.leaves {
+        parked.push(dead(Some("gone")));
+    }
+    assert_eq!(relay.settle_one(entry).await, Settled::Done);
+    act(&bench, Verb::Redrive, "a").await;
+    let due = relay.due().await.remove(0);
+    assert_eq!(relay.settle_parked(&due, Then::Duplicate).await, Settled::Done);
+    assert_eq!(who(&bench, "a", What::Redriven).await, [ANN]);
 }
 
 /// A verb for many writes nothing for each, but who it was can be told of each.

@@ -236,6 +236,7 @@ cases! { $ store_suite, store, "Store"
         it_does_not_replace_an_edit [Console Edits];
         it_does_not_replace_an_edit_made_meanwhile [Console Edits];
         it_goes_along_once [Console Edits];
+        what_it_replaces_does_not_follow_it [Console Edits LevelOne];
         the_original_is_what_the_producer_wrote [Console Edits];
     }
     control {
@@ -278,6 +279,7 @@ cases! { $ store_suite, store, "Store"
         the_audit_has_no_payloads [Console Audits Edits];
         a_dry_run_is_not_written_down [Console Audits];
         a_timeline_is_in_order [Console Audits Edits];
+        a_timeline_has_a_redrive_of_what_turned_out_to_be_sent [Console Audits];
         a_timeline_has_what_was_done_to_many [Console Audits Jobs];
         a_timeline_has_no_redrive_before_the_first_failure [Console Audits Jobs];
         a_timeline_has_the_jobs_of_its_own_group [Console Audits Jobs];

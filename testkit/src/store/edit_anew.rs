@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{Edit, ParkedRow, Payload, Settle, Settled, Then};
+use postrider_core::{Edit, ParkedRow, Payload, SentBefore, Settle, Settled, Then};
 
 use super::bench::{Bench, Relay};
 use super::edit::{change, history, shown};
@@ -132,6 +132,33 @@ pub(super) async fn it_goes_along_once(bench: Bench) {
         "{versions:?}"
     );
     assert_eq!(relay.due().await.len(), versions.len(), "none stays for x");
+}
+
+/// What a person wrote for one of two destinations has gone to the one that is in the place of both: what it replaced
+/// would take it back there, behind later events of its key.
+pub(super) async fn what_it_replaces_does_not_follow_it(bench: Bench) {
+    let (relay, rows) = bench.queued(&[event("a", "k")]).await;
+    let parks = vec![refused("x", Duration::ZERO), refused("y", Duration::ZERO)];
+    assert_eq!(relay.settle_one(parks_as(&rows[0], parks)).await, Settled::Done);
+    edit_for(&bench, "a", "x", 1).await;
+    route_anew(&relay, "x").await;
+    let edited = due_for(&relay, "a", "d").await;
+    assert_eq!(edited.row.sent_before, []);
+    let sent = Then::Sent(Default::default());
+    assert_eq!(relay.settle_parked(&edited, sent).await, Settled::Done);
+    let known = |same_content| SentBefore {
+        destination: to("d"),
+        same_content,
+    };
+    assert_eq!(due_for(&relay, "a", "y").await.row.sent_before, [known(true)]);
+    route_anew(&relay, "y").await;
+    assert_eq!(due_for(&relay, "a", "d").await.row.sent_before, [known(true)]);
+    // What a person writes for that one is meant to go there as well.
+    let due = due_for(&relay, "a", "d").await;
+    let again = Then::Again(refused("d", Duration::ZERO));
+    assert_eq!(relay.settle_parked(&due, again).await, Settled::Done);
+    edit_for(&bench, "a", "d", 2).await;
+    assert_eq!(due_for(&relay, "a", "d").await.row.sent_before, []);
 }
 
 /// Edited, routed anew, refused there and edited again: the first of the edits tells, whatever the names of the

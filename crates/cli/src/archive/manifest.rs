@@ -111,7 +111,12 @@ impl Folder {
         for part in &self.manifest.parts {
             let path = self.path.join(&part.file);
             let is_there = match fs::metadata(&path) {
-                Ok(found) => found.is_file() && found.len() == part.bytes,
+                // What cannot be opened cannot be read back either.
+                Ok(found) if found.is_file() && found.len() == part.bytes => {
+                    fs::File::open(&path).map_err(|error| unreadable(&path, &error))?;
+                    true
+                }
+                Ok(_) => false,
                 Err(error) if error.kind() == ErrorKind::NotFound => false,
                 Err(error) => return Err(unreadable(&path, &error)),
             };
@@ -148,7 +153,7 @@ pub fn place_of(row: &HistoryRow) -> i64 {
 /// has another name, such as `lost+found`, is not of the archive.
 pub fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut folders = inside(dir)?;
-    folders.retain(|path| !is_unfinished(path) && is_time(path));
+    folders.retain(|path| is_finished(path));
     folders.sort();
     Ok(folders)
 }
@@ -161,11 +166,16 @@ pub fn unfinished(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn is_unfinished(path: &Path) -> bool {
-    path.to_string_lossy().ends_with(UNFINISHED)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(UNFINISHED).is_some_and(is_time)
 }
 
-fn is_time(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+fn is_finished(path: &Path) -> bool {
+    is_time(&path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Whether a folder has the name that a run gives.
+fn is_time(name: &str) -> bool {
     name.replace(|c: char| c.is_ascii_digit(), "0") == "0000-00-00T00-00-00.000000Z"
 }
 
@@ -197,9 +207,13 @@ fn all_inside(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Reads the manifest of a folder.
 pub fn open(path: &Path) -> Result<Folder, Failure> {
     let file = path.join(NAME);
-    let bytes = read(&file).map_err(|error| unreadable(&file, &error))?;
+    let bytes = read(&file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::found(format!("{} is missing", file.display())).advice(LOST),
+        _ => unreadable(&file, &error),
+    })?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::found(format!("{} is not a manifest of an archive", file.display())).because(&error)
+        let failure = Failure::found(format!("{} is not a manifest of an archive", file.display()));
+        failure.because(&error).advice(LOST)
     })?;
     if manifest.version != VERSION {
         let text = format!(
@@ -211,11 +225,11 @@ pub fn open(path: &Path) -> Result<Folder, Failure> {
     }
     if !manifest.sealed().is_ok_and(|sealed| sealed == bytes) {
         let text = format!("{}: is not the manifest that was written", file.display());
-        return Err(Failure::found(text).advice("restore it from another copy of the archive"));
+        return Err(Failure::found(text).advice(LOST));
     }
     if let Some(part) = manifest.parts.iter().find(|part| !is_plain(&part.file)) {
         let text = format!("{}: {:?} is not a file of this folder", file.display(), part.file);
-        return Err(Failure::found(text).advice("restore it from another copy of the archive"));
+        return Err(Failure::found(text).advice(LOST));
     }
     Ok(Folder {
         path: path.to_owned(),

@@ -12,6 +12,7 @@ mod tests;
 mod verify;
 mod write;
 
+pub use manifest::LOST;
 pub use restore::{Restored, restore};
 pub use verify::verify;
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub fn verify(dir: &Path, outbox: &str) -> Result<Verified, Failure> {
         let folder = match manifest::open(&path) {
             Ok(folder) => folder,
             Err(failure) => {
-                found.faults.push(failure.to_string());
+                found.faults.push(failure.line());
                 before = None;
                 continue;
             }
@@ -75,7 +75,10 @@ pub fn gap(before: &Folder, folder: &Folder) -> Option<String> {
 /// What keeps the archive from being used.
 pub fn damaged(fault: String) -> Failure {
     Failure::found(fault)
-        .advice("`postrider archive verify` finds all that is wrong; restore from another copy")
+        .advice(
+            "`postrider archive verify` finds all that is wrong; put it back from another copy, or leave its time out \
+             with --since and --until",
+        )
 }
 
 /// The bytes of a file that is as it was written, or what is wrong with it.

@@ -96,7 +96,17 @@ pub async fn write(
     Ok(written)
 }
 
-fn lock(dir: &Path, outbox: &str) -> Result<File, Failure> {
+/// Given back by hand: while a program is being started, such as one of `on_dead`, it has every file that is open here.
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where that fails, it ends with the file.
+        let _ = self.0.unlock();
+    }
+}
+
+fn lock(dir: &Path, outbox: &str) -> Result<Lock, Failure> {
     let path = dir.join(LOCK);
     let open = || {
         fs::create_dir_all(dir)?;
@@ -105,7 +115,7 @@ fn lock(dir: &Path, outbox: &str) -> Result<File, Failure> {
     };
     let file = open().map_err(|error| unreadable(&path, &error))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(Failure::backend(format!(
             "{outbox}: somebody else is writing the archive in {}",
             dir.display()

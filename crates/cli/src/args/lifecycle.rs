@@ -22,7 +22,7 @@ pub struct EditArgs {
     /// The new content type; default: as it was
     #[arg(long, value_name = "TYPE")]
     pub content_type: Option<String>,
-    /// Only for this destination; default: for all that did not take it
+    /// Only for this destination; default: for all where it has failed
     #[arg(long, value_name = "NAME")]
     pub destination: Option<String>,
     /// Only this outbox

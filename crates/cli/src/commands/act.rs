@@ -9,6 +9,7 @@ use super::ask::{actor, confirm};
 use super::behind;
 use super::control;
 use super::drive::Drive;
+use super::hindrance;
 use super::named::{Named, in_one_outbox, once};
 use super::progress::{Progress, STEP};
 use super::total::Total;
@@ -104,7 +105,13 @@ async fn matching(
     let mut counted = Vec::new();
     for outbox in opened {
         total.enter(outbox).await?;
-        counted.push((outbox, would(outbox, &verb, &filter, out).await?));
+        let rows = would(outbox, &verb, &filter, out).await?;
+        if args.dry_run && verb == Verb::Redrive && rows > 0 {
+            total.would(rows, hindrance::pauses(outbox, &filter).await?);
+        } else if args.dry_run {
+            total.touched += rows;
+        }
+        counted.push((outbox, rows));
         total.leave_out(others(outbox, &filter).await?);
         total.leave_out(redriven(outbox, &filter).await?);
     }
@@ -120,7 +127,6 @@ async fn matching(
         return Err(several(&counted));
     }
     if args.dry_run {
-        total.touched = rows;
         return total.report(out, &[]);
     }
     if !args.yes {

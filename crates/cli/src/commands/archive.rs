@@ -107,6 +107,7 @@ fn verify(config: &Config, out: Output, place: &ArchiveArgs) -> Result<Done, Fai
                 for fault in faults {
                     text.push_str(&format!("\n  {fault}"));
                 }
+                text.push_str(&format!("\nwhat to do: {}", archive::LOST));
             }
         }
         let strangers = verified.strangers.iter();
@@ -119,6 +120,7 @@ fn verify(config: &Config, out: Output, place: &ArchiveArgs) -> Result<Done, Fai
             "folders": verified.folders,
             "rows": verified.rows,
             "faults": verified.faults,
+            "advice": (!verified.faults.is_empty()).then_some(archive::LOST),
             "strangers": strangers,
         });
         out.either(&value, text)?;

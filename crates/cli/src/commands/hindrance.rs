@@ -59,7 +59,7 @@ fn left(job: &Job) -> Option<Filter> {
 }
 
 /// What is paused of what deliveries are for, and what takes it back.
-async fn pauses(outbox: &Opened, left: &Filter) -> Result<Vec<String>, Failure> {
+pub async fn pauses(outbox: &Opened, left: &Filter) -> Result<Vec<String>, Failure> {
     let (mut pauses, began) = (Vec::new(), Instant::now());
     let controls = control::in_force(outbox).await?;
     for one in controls.iter().filter(|one| one.paused) {

@@ -11,6 +11,9 @@ use crate::wire::Opened;
 /// Nothing is left that could be sent again.
 pub const ONLY_COPIES: &str = "its history was removed, and only copies of replays are left of it: `postrider archive \
                                restore` reads an archive back";
+/// A delivery of an event that was edited for others. To throw away the event would throw away those, too.
+pub const NOT_EDITED: &str = "it has not failed there, and goes there as it was; it can be edited once it has failed, \
+                              and `postrider show` says for which destination it is";
 const GOES_WITH_RESUME: &str =
     "it stays where it is while the outbox is paused: `postrider resume` lets it go on";
 const NO_DISCARD_YET: &str = "it is queued in an outbox that is paused, where no relay holds it for you: pause its key \
@@ -77,6 +80,8 @@ pub struct Refused {
     pub id: String,
     /// None: there is no such event, or only copies of it.
     pub status: Option<Status>,
+    /// Other deliveries of it were not refused.
+    pub is_rest: bool,
     pub remedy: &'static str,
 }
 
@@ -85,6 +90,7 @@ impl Refused {
         json!({
             "event_id": self.id,
             "status": self.status.map(Status::as_str),
+            "is_rest": self.is_rest,
             "remedy": self.remedy,
         })
     }
@@ -92,6 +98,9 @@ impl Refused {
     pub fn text(&self) -> String {
         let (id, remedy) = (cell(&self.id), &self.remedy);
         match self.status {
+            Some(status) if self.is_rest => {
+                format!("not all of {id}: the rest is {}: {remedy}", status.as_str())
+            }
             Some(status) => format!("not {id}: it is {}: {remedy}", status.as_str()),
             None => format!("not {id}: {remedy}"),
         }

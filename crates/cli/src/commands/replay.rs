@@ -157,6 +157,7 @@ async fn unsent(
         unsent.push(Refused {
             id: id.clone(),
             status: states.first().copied().filter(|_| !only_copies),
+            is_rest: false,
             remedy,
         });
     }
@@ -194,6 +195,7 @@ async fn uncopied(opened: &Opened, args: &ReplayArgs, job: &JobId) -> Result<Vec
     let unsent = left.into_iter().map(|id| Refused {
         id: id.to_owned(),
         status: None,
+        is_rest: false,
         remedy,
     });
     Ok(unsent.collect())

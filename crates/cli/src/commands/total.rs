@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::behind::{Paused, Stays, Waits};
 use super::drive::Driven;
-use super::refused::{Around, ONLY_COPIES, Refused, what_works};
+use super::refused::{Around, NOT_EDITED, ONLY_COPIES, Refused, what_works};
 use crate::failure::{Done, Failure};
 use crate::output::{Output, cell, deliveries};
 use crate::wire::Opened;
@@ -48,6 +48,10 @@ pub struct Total {
     before: u64,
     /// Whether something was sent again where no relay is running.
     is_alone: bool,
+    /// Whether no relay is running in some outbox that was worked on.
+    lacks_relay: bool,
+    /// Of what matches a filter: what is paused of it, and what lets it go on.
+    pauses: Option<Vec<String>>,
     /// Events that match a filter but for the state they are in, and how their outbox is.
     left_out: BTreeMap<(Status, Around), u64>,
     jobs: Vec<Driven>,
@@ -69,6 +73,8 @@ impl Total {
             around: Around::default(),
             before: 0,
             is_alone: false,
+            lacks_relay: false,
+            pauses: None,
             left_out: BTreeMap::new(),
             jobs: Vec::new(),
         }
@@ -77,6 +83,7 @@ impl Total {
     /// Goes on with another outbox: what works in it depends on how it is.
     pub async fn enter(&mut self, outbox: &Opened) -> Result<(), Failure> {
         self.around = Around::of(outbox).await?;
+        self.lacks_relay |= self.around.is_alone;
         self.before = self.touched;
         Ok(())
     }
@@ -87,6 +94,13 @@ impl Total {
         self.is_alone |= is_sent && self.around.is_alone;
     }
 
+    /// What would be sent again of what matches a filter in an outbox, and what is paused of it.
+    pub fn would(&mut self, rows: u64, pauses: Vec<String>) {
+        self.touched += rows;
+        self.is_alone |= self.around.is_alone;
+        self.pauses.get_or_insert_default().extend(pauses);
+    }
+
     /// Whether nothing that matches was left out.
     pub fn is_all(&self) -> bool {
         self.left_out.is_empty()
@@ -95,7 +109,16 @@ impl Total {
     /// One step without a job.
     pub fn add(&mut self, chunk: Chunk) {
         self.touched += chunk.touched;
-        self.refuse_all(chunk.refused);
+        if self.words.0 != "edit" || chunk.touched == 0 {
+            return self.refuse_all(chunk.refused);
+        }
+        let rest = |(id, status): (EventId, Status)| Refused {
+            id: id.to_string(),
+            status: Some(status),
+            is_rest: true,
+            remedy: NOT_EDITED,
+        };
+        self.refused.extend(chunk.refused.into_iter().map(rest));
     }
 
     /// A whole job, or as much of it as was done.
@@ -123,6 +146,7 @@ impl Total {
         self.refused.push(Refused {
             id: id.to_owned(),
             status: Some(status),
+            is_rest: false,
             remedy,
         });
     }
@@ -183,6 +207,7 @@ impl Total {
         let moving = self.moving.iter().map(|one| Refused {
             id: one.id.clone(),
             status: Some(one.status),
+            is_rest: one.is_rest,
             remedy: what_works(self.words.0, one.status, Around::default()),
         });
         let refused = self.refused.iter().map(Refused::value);
@@ -195,15 +220,20 @@ impl Total {
         let mut value = json!({
             "touched": self.touched,
             "refused": refused,
-            "waiting": self.stays.waits.iter().map(Waits::value).collect::<Vec<_>>(),
-            "paused": self.stays.paused.iter().map(Paused::value).collect::<Vec<_>>(),
             "unknown": unknown,
             "left_out": left_out,
             "dry_run": self.dry_run,
             "jobs": jobs,
         });
-        if self.words.0 == "redrive" && self.jobs.is_empty() {
-            value["relay_runs"] = (!self.is_alone).into();
+        // Jobs say of themselves what is in their way.
+        if matches!(self.words.0, "redrive" | "edit") && self.jobs.is_empty() {
+            value["relay_runs"] = (!self.lacks_relay).into();
+        }
+        if let Some(pauses) = &self.pauses {
+            value["paused"] = pauses.clone().into();
+        } else if self.jobs.is_empty() {
+            value["waiting"] = self.stays.waits.iter().map(Waits::value).collect();
+            value["paused"] = self.stays.paused.iter().map(Paused::value).collect();
         }
         value
     }
@@ -239,6 +269,7 @@ impl Total {
             let sent = if self.dry_run { "would send" } else { "sends" };
             lines.push(format!("no relay is running: `postrider run` {sent} it"));
         }
+        lines.extend(self.pauses.iter().flatten().cloned());
         let waits = self.stays.waits.iter().map(|one| one.text(self.dry_run));
         let paused = self.stays.paused.iter().map(|one| one.text(self.dry_run));
         lines.extend(waits.chain(paused).take(NAMED));

@@ -162,7 +162,13 @@ impl Claimed<'_> {
         let history = match self.archive().await {
             Ok(history) => history?,
             Err(failure) => {
-                tracing::warn!(outbox, error = %failure, "not archived, so the history stays, will retry");
+                let (error, advice) = (failure.line(), failure.advised());
+                tracing::warn!(
+                    outbox,
+                    error,
+                    advice,
+                    "not archived, so the history stays, will retry"
+                );
                 self.unfinished = true;
                 None
             }

@@ -139,3 +139,46 @@ fn an_event_that_the_filter_is_not_about_is_told_with_its_destination() {
     let redriven = place.run(&[&["dead", "redrive", "dead-1"], &at[..]].concat());
     redriven.expect(1).says("it is DEAD_LETTER at events");
 }
+
+/// Two destinations make room for one. What was edited goes there once, and what it replaced does not follow it.
+#[test]
+fn what_an_edit_replaces_does_not_follow_it_to_another_destination() {
+    let to = |destinations: &str| ORDERS_ONLY.replace("{ broker = \"events\" }", destinations);
+    let missing =
+        |name: &str| format!("{{ broker = \"events\", name = \"{name}\", path = \"{{header.h}}.jsonl\" }}");
+    let place = Place::ready(&to(&[missing("x"), missing("y")].join(", ")));
+    for id in ["p1", "p2"] {
+        place.send(id, "ORDER/1", "{\"n\": 0}").expect(0);
+    }
+    place.run(&["run", "--until-empty"]).expect(1);
+    let edit = [
+        "dead",
+        "edit",
+        "p1",
+        "--destination",
+        "x",
+        "--payload",
+        "{\"n\": 1}",
+        "--yes",
+    ];
+    place.run(&edit).expect(0).says("1 delivery edited");
+    place.write(
+        "postrider.toml",
+        &to("{ broker = \"events\", name = \"z\", path = \"z.jsonl\" }"),
+    );
+    place.run(&["dead", "redrive", "--all", "--yes"]).expect(0);
+    place.run(&["run", "--until-empty"]).expect(0);
+    let arrived = place.read("z.jsonl");
+    let told: Vec<_> = arrived
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| {
+            (
+                line["event_id"].as_str().unwrap().to_owned(),
+                line["body"]["payload"]["n"].as_i64(),
+            )
+        })
+        .collect();
+    let both = [("p1".to_owned(), Some(1)), ("p2".to_owned(), Some(0))];
+    assert_eq!(told, both, "{arrived}");
+}

@@ -258,6 +258,35 @@ fn what_a_discard_leaves_of_an_event_is_said() {
     place.run(&rest).expect(0).says("1 delivery discarded");
 }
 
+/// To throw away the event, as the remedy for what waits says otherwise, would throw away what was edited just now.
+#[test]
+fn what_an_edit_leaves_of_an_event_is_said() {
+    let place = half_dead();
+    let edited = ["dead", "edit", "half-1", "--payload", "{}", "--yes"];
+    let ran = place
+        .run(&edited)
+        .expect(1)
+        .says("1 delivery edited and redriven");
+    let ran = ran.says("not all of half-1: the rest is WAITING: it has not failed there");
+    assert!(!ran.out.contains("discard"), "{}", ran.out);
+}
+
+/// What is not known is not said: a dry run by filter knows both.
+#[test]
+fn what_holds_events_that_match_is_known_before_they_are_redriven() {
+    let place = half_dead();
+    place.run(&["pause"]).expect(0);
+    let would = ["dead", "redrive", "--kind", "template_value_missing", "--dry-run"];
+    let ran = place.run(&would).expect(0).says("no relay is running");
+    drop(ran.says("the outbox is paused, `postrider resume"));
+    let json = |args: &[&str]| place.run(&[args, &["--json"]].concat()).expect(0).json();
+    let known = json(&would);
+    assert_eq!(known["relay_runs"], false, "{known}");
+    assert_eq!(known["paused"].as_array().map(Vec::len), Some(1), "{known}");
+    let nothing = json(&["dead", "redrive", "--kind", "rejected", "--yes"]);
+    assert_eq!(nothing["relay_runs"], false, "{nothing}");
+}
+
 /// A filter does not redrive twice what nobody has tried since, and says so.
 #[test]
 fn what_was_redriven_and_not_tried_since_is_counted_by_a_filter() {

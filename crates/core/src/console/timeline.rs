@@ -7,6 +7,8 @@ use crate::{DestinationName, Filter, Seq, Timestamp};
 /// What a store knows of an event beside its record.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
+    /// Whether nothing else has its id: what was done by name was done to it.
+    pub is_alone: bool,
     /// When its row was written.
     pub enqueued_at: Option<Timestamp>,
     /// Its rows in the history.
@@ -114,7 +116,7 @@ impl Story {
         let mut places = self.edits.iter().filter(is_its).map(|edit| edit.seq).peekable();
         match entry.action.as_str() {
             "edit" if places.peek().is_some() => places.any(|seq| seq == record.seq),
-            "edit" | "redrive" => self.could_be_redriven(record, entry.at),
+            "edit" | "redrive" => self.is_alone || self.could_be_redriven(record, entry.at),
             // What is moved is scheduled, and copies are not.
             _ => record.replay.is_none(),
         }

@@ -47,6 +47,7 @@ pub(super) async fn tell(view: &View, id: &EventId, records: &mut [EventRecord])
         actor: original.actor.clone(),
     };
     let mut story = Story {
+        is_alone: records.len() == 1,
         edits: originals.iter().map(edit).collect(),
         deeds: deeds(view, &id).await?,
         jobs: job::verbs(view).await?,

@@ -13,13 +13,15 @@ pub(super) fn tell(view: &View<'_>, records: &mut [EventRecord]) -> Result<()> {
     for record in &*records {
         edits.extend(edits_of(view, record)?);
     }
+    let is_alone = records.len() == 1;
     records
         .iter_mut()
-        .try_for_each(|record| tell_one(view, record, &edits))
+        .try_for_each(|record| tell_one(view, record, is_alone, &edits))
 }
 
-fn tell_one(view: &View<'_>, record: &mut EventRecord, edits: &[EditedAt]) -> Result<()> {
+fn tell_one(view: &View<'_>, record: &mut EventRecord, is_alone: bool, edits: &[EditedAt]) -> Result<()> {
     let story = Story {
+        is_alone,
         enqueued_at: Some(enqueued_at(view, record)?),
         left: left(view, record)?,
         copies: copies(view, record)?,
